@@ -25,8 +25,8 @@ def expand_line(table: ShardTable) -> ShardTable:
     """Return A_{L(G)}: one step more, T_B larger by at most M/(B N).
 
     1. Step 1: every node vu of L(G) gets the whole shards of its in-neighbours v'v.
-    2. Where A_G sends part C of v's shard from u to w in step t, node uw sends C of the shard of every node
-       v'v to every node ww', but to its owner, in step t + 1.
+    2. Let A_G send part C of v's shard from u to w in step t. Then, in step t + 1, node uw sends C of the
+       shard of every node v'v to every node ww' except the owner.
     """
     base = table.topology
     grown = line_graph(base)

@@ -7,8 +7,8 @@ It works bottom-up over the sizes and degrees from which (N, d) can be reached:
 and, where every link must have one back, instead of L from Bi(N, d/2) of bases and of reverse-symmetric
 networks (A.1.6). The bases are those of Table A.3.
 
-At every (N, d) a candidate is dropped if another is no worse in T_L and T_B and can grow in all the ways in
-which it can. Costs are predicted (`expansions.prediction`); of products only those that Theorem 13 makes
+At every (N, d) a candidate is dropped if another is no worse in T_L and T_B and has all of the properties by
+which the first can grow. Costs are predicted (`expansions.prediction`). Only products that Theorem 13 makes
 BW-optimal are formed, and of these one of least T_L is enough.
 """
 
@@ -31,16 +31,16 @@ from tutti.topologies.families.expressions import Base, Both, Degree, Expression
 from tutti.topologies.graphs.shortest_paths import diameter
 
 MOST_SEARCHED = 256
-"""Above so many nodes no circulants of more than two offsets are searched for: a second each."""
+"""Largest N for which circulants of more than two offsets are searched for, which takes a second each."""
 
 MOST_OFFSETS = 16
-"""Circulants of more offsets are not searched for."""
+"""Largest number of offsets of a circulant that is searched for."""
 
 
 def bases(nodes: int, degree: int) -> Iterator[Base]:
     """Yield the base graphs of this size and degree, those of more symmetry first.
 
-    Hamming graphs, tori and hypercubes are powers and products, Kautz graphs line graphs of these.
+    Hamming graphs, tori and hypercubes are powers and products of these, Kautz graphs line graphs.
     """
     if nodes == degree + 1:
         yield Base("complete", (nodes,))
@@ -92,7 +92,7 @@ MOST_DEGREE = 128
 """Largest d that is searched."""
 
 MOST_COUNTED = 10_000
-"""Largest network whose BFB is counted from all nodes: N² numbers."""
+"""Largest N at which BFB is counted from all nodes, which takes N² numbers."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Candidate:
 
     @property
     def traits(self) -> tuple[bool, ...]:
-        """In which ways it can grow, and with which guarantees."""
+        """The properties that decide how it can grow and with which guarantees; True is better."""
         cost = self.cost
         return (
             cost.multiplies,
@@ -145,7 +145,7 @@ class Finder:
     _one_way: Finder | None = None
 
     def find(self, nodes: int, degree: int) -> list[Candidate]:
-        """Return the Pareto frontier: T_L grows, T_B falls.
+        """Return the Pareto frontier, by increasing T_L and decreasing T_B.
 
         Raises
         ------
@@ -177,7 +177,7 @@ class Finder:
         return [n for n in (next(below, None), next(above, None)) if n is not None]
 
     def candidates(self, nodes: int, degree: int, *, factors: bool = False) -> list[Candidate]:
-        """Return what is worth growing at this size and degree; `factors`: of that what Theorem 13 wants."""
+        """Return the candidates that no other beats; with `factors`, only those that Theorem 13 admits."""
         key = (nodes, degree, factors)
         if key not in self._found:
             self._found[key] = []  # a network is never made of itself
@@ -195,7 +195,7 @@ class Finder:
         return self._found[key]
 
     def _admits(self, expression: Expression) -> bool:
-        """Whether a base may be used; expansions keep what is asked of bases."""
+        """Whether an expression may be used; expansions of reverse-symmetric bases are reverse-symmetric."""
         return not (self.reversible and isinstance(expression, Base)) or is_reversible(expression)
 
     def _expressions(self, nodes: int, degree: int) -> Iterator[Expression]:
@@ -249,7 +249,7 @@ class Finder:
                     yield _multiplied(one.expression, other.expression)
 
     def _factor(self, nodes: int, degree: int) -> _ProductFactor | None:
-        """Return the factor of least T_L, as Theorem 13 wants it."""
+        """Return the factor of least T_L among those that Theorem 13 admits."""
         key = nodes, degree
         if key not in self._best:
             best = min(self.candidates(*key, factors=True), key=lambda c: c.cost.tl, default=None)
@@ -264,7 +264,7 @@ class _ProductFactor:
 
 
 def frontier(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """Return those that no other beats in T_L and T_B; the first of equals."""
+    """Return the candidates that no other beats in T_L and T_B; of equals, the first."""
     best: list[Candidate] = []
     for candidate in sorted(candidates, key=lambda c: (c.cost.tl, c.cost.tb, not c.cost.exact)):
         if not best or candidate.cost.tb < best[-1].cost.tb:
@@ -297,7 +297,7 @@ def _line(of: Expression) -> LineGraph:
 
 
 def _multiplied(*parts: Expression) -> Expression:
-    """Return a product with equal factors together, as powers."""
+    """Return the product, with equal factors combined into powers."""
     factors = [part for whole in parts for part in factors_of(whole)]
     distinct = sorted(set(factors), key=lambda part: (-factors.count(part), str(part)))
     grouped = [p if factors.count(p) == 1 else Power(p, factors.count(p)) for p in distinct]

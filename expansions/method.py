@@ -1,8 +1,8 @@
 """The schedule that a network in the papers' notation carries with it, as a method.
 
-Bases and products of unlike networks get the optimal BFB schedule, a few bases one found by search; line
-graphs, degree expansions and powers expand the schedule of what they are made of (dissertation, section 3.5
-and A.4), and so does a network with all links back (A.1.6).
+Bases, and products of different networks, get the optimal BFB schedule; a few bases get one that was found by
+search. Line graphs, degree expansions and powers expand the schedule of the network that they are made from
+(dissertation, section 3.5 and A.4). So does a network with a link back for each link (A.1.6).
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from tutti.topologies.transforms import transpose
 def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -> Schedule:
     """Return the expanded schedule, in the step clock.
 
-    A reduce-scatter is the reverse of an allgather on the transposed network: of the same allgather, moved by
-    the isomorphism to the transpose, where there is one (Theorem 2), else of the expansion there
+    A reduce-scatter is the reverse of an allgather on the transposed network. If an isomorphism leads to the
+    transpose, that is the same allgather, moved by it (Theorem 2); else it is the expansion on the transpose
     (Corollary 1.2).
 
     Raises
@@ -47,7 +47,7 @@ def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -
 
 
 def _predicted(problem: Problem) -> dict[str, Any]:
-    """Return T_L, T_B in M/B, and how T_B is bounded, as the theorems have them; empty for a base."""
+    """Return T_L, T_B in M/B, and whether T_B is equal to that or at most that; empty for a base."""
     if isinstance(_expression(problem), Base) or problem.topology.node_bandwidth is None:
         return {}
     try:
@@ -66,7 +66,7 @@ def _theorems(problem: Problem) -> tuple[int, Fraction, bool]:
 
 def _composed(problem: Problem) -> Schedule:
     what, ranks = problem.collective, problem.topology.num_ranks
-    check_rows(problem.topology.name, ranks * (ranks - 1))  # a transfer at least for each pair
+    check_rows(problem.topology.name, ranks * (ranks - 1))  # at least one transfer for each pair
     gather = what.with_kind(Kind.ALLGATHER)
     if what.kind is Kind.ALLGATHER:
         return _allgather(problem, gather)
@@ -119,7 +119,7 @@ def expanded(expression: Expression, turned: bool = False) -> ShardTable:
 
 
 def _both_ways(of: Expression, turned: bool) -> ShardTable:
-    """Half by A and half by g(A); where there is no g, by the expansion on the transpose."""
+    """Send half of each shard by A and half by g(A), or, if there is no g, by the transpose's expansion."""
     there, nodes = expanded(of, turned), reversal(of)
     back = expanded(of, not turned) if nodes is None else reflected(there, nodes)
     return expand_both_ways(there, back)
@@ -138,7 +138,7 @@ def _unexpanded(expression: Base | Product, turned: bool) -> ShardTable:
 
 
 def estimate(problem: Problem, options: NoOptions) -> float | None:
-    """Return the seconds by the predicted T_L and T_B (`expansions.prediction`), or BFB's estimate of a base.
+    """Return the seconds by the predicted T_L and T_B (`expansions.prediction`); for a base, BFB's estimate.
 
     None where nothing is predicted: nodes have different bandwidths, or no theorem covers the expression.
     """

@@ -1,4 +1,4 @@
-"""What an expansion will cost, before anything is built (dissertation, Theorems 7 and 10 to 13).
+"""Predicted costs of expansions, before anything is built (dissertation, Theorems 7 and 10 to 13).
 
 ====================  ==============  ==========================================  =================
 expression            T_L             T_B in M/B                                  holds
@@ -11,11 +11,11 @@ Bi(G)                 T_L(G)          T_B(G) where G is reverse-symmetric (**)  
 ====================  ==============  ==========================================  =================
 
 (*) Equal where G's schedule is an optimal BFB schedule and every node has two out-neighbours or more
-(Theorem 10); else it is an upper bound (Theorem 7). Other products have no prediction: BFB on the product is
-measured by counting. So are the bases.
+(Theorem 10); else it is an upper bound (Theorem 7). For other products and for bases, BFB is counted on the
+network itself, except where Table A.3 states the cost.
 
-(**) Where it is not, and a base, the larger of what it and its transpose take in each step; else there is no
-prediction.
+(**) If a base has no such symmetry, each step takes the larger of its times on the base and on the transpose.
+For other networks without it there is no prediction.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from tutti.topologies.topology import Topology
 from tutti.topologies.transforms import transpose
 
 TRANSITIVE = frozenset(("hamming", "circulant", "directed_circulant", "torus"))
-"""Families of bases that are vertex-transitive: one node's subproblems are everyone's."""
+"""Families of bases that are vertex-transitive: the subproblems of one node are those of all nodes."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Prediction:
     bidirectional
         Whether every link has one back.
     note
-        What no theorem says of it; empty as a rule.
+        Why there is no performance bound; usually empty.
     """
 
     nodes: int
@@ -95,14 +95,14 @@ class Prediction:
 
 
 def predict(expression: Expression) -> Prediction:
-    """Return the cost of the schedule that an expression carries; builds bases and unlike products only.
+    """Return the cost of an expression's schedule; only bases and products of different networks are built.
 
     Raises
     ------
     InputError
         If a part can't be built.
     Unsupported
-        If a part is not regular, or a G in Bi(G) not reverse-symmetric.
+        If a part is not regular, or a G in Bi(G) is neither a base nor reverse-symmetric.
     """
     match expression:
         case LineGraph(of, times):
@@ -127,7 +127,7 @@ def predict(expression: Expression) -> Prediction:
 
 
 def note_of(expression: Expression) -> str:
-    """Return that there is no performance bound, naming the factors of products that Theorem 13 excludes.
+    """Return a note on a missing performance bound, with the factors that Theorem 13 excludes, or "".
 
     Raises
     ------
@@ -154,7 +154,7 @@ def _multiplies(factor: Expression) -> bool:
 
 
 def factors_of(expression: Expression) -> tuple[Expression, ...]:
-    """Return the factors of a product or power, and of those that are products or powers again."""
+    """Return the factors of a product or power; those that are products or powers are split again."""
     match expression:
         case Power(of, exponent):
             return factors_of(of) * exponent
@@ -166,7 +166,7 @@ def factors_of(expression: Expression) -> tuple[Expression, ...]:
 
 @lru_cache(maxsize=65536)
 def measured(expression: Base | Product) -> Prediction:
-    """Return what BFB costs on the network itself."""
+    """Return the cost of BFB on the network itself."""
     topology = expression.topology()
     degree = topology.degree
     if degree is None:
@@ -252,10 +252,10 @@ def _power(base: Prediction, n: int) -> Prediction:
 
 
 def _both(of: Expression) -> Prediction:
-    """A.1.6; the schedule is no longer along shortest paths, and the two ways may make parallel links.
+    """A.1.6; the schedule no longer follows shortest paths, and a link back may be parallel to another link.
 
-    A base needs no symmetry: stored schedules load the links of it and of its transpose alike, and BFB is
-    measured on both.
+    A base needs no symmetry: a stored schedule loads the links of the base as its twin loads those of the
+    transpose, and BFB is measured on both.
     """
     base, tb = predict(of), None
     if of not in SEARCHED and not is_reversible(of):
@@ -275,7 +275,7 @@ def _both(of: Expression) -> Prediction:
 
 @lru_cache(maxsize=4096)
 def _either_way(base: Base) -> Fraction:
-    """Return T_B where in each step the busiest link of the base or of its transpose is waited for."""
+    """Return T_B if each step waits for the busiest link of the base and of its transpose."""
     topology = base.topology()
     by_intervals = base.family == "gen_kautz" and has_intervals(*base.arguments)
     forth = kautz_peaks(*base.arguments) if by_intervals else workloads(topology).peaks
@@ -284,7 +284,7 @@ def _either_way(base: Base) -> Fraction:
 
 
 def _product(expression: Product) -> Prediction:
-    """Theorem 13, powers and products among the factors being products too; elsewhere BFB's own counting."""
+    """Theorem 13, with products and powers among the factors multiplied out; else BFB's own counting."""
     note = note_of(expression)
     if note:
         return replace(measured(expression), note=note)
@@ -312,7 +312,7 @@ def _searched(base: Base) -> Prediction:
 
 
 def _optimal(nodes: int, degree: int, tl: int, neighbours: int, bidirectional: bool) -> Prediction:
-    """Return the cost of a base with a BW-optimal BFB schedule and so many out-neighbours a node."""
+    """Return the cost of a base with a BW-optimal BFB schedule and `neighbours` out-neighbours a node."""
     return Prediction(
         nodes=nodes,
         degree=degree,
@@ -328,11 +328,11 @@ def _optimal(nodes: int, degree: int, tl: int, neighbours: int, bidirectional: b
 
 
 def _de_bruijn(d: int, n: int) -> Prediction:
-    """Return the cost of DBJ(d, n), on whose every pair of nodes there is one walk of n links.
+    """Return the cost of DBJ(d, n), in which one walk of n links leads from every node to every node.
 
-    So no source has more than one eligible link, and of the sources at distance t over one link there are at
-    most the d^(t-1) that have a walk of t links over it. Node 10...0 has as many for t < n, over every link:
-    their last digits begin with its only 1, which no longer overlap of the two allows. Node 0...0 has them
+    So no source has more than one eligible link, and of the sources at distance t at most d^(t-1) have a walk
+    of t links over a given link. Node 10...0 reaches this number for t < n, over every link: the last digits
+    of these sources begin with its only 1, which no longer overlap of the two allows. Node 0...0 reaches it
     for t = n, over the link from 10...0. T_B is d/N times the sum of d^(t-1).
     """
     whole = d**n
@@ -369,4 +369,4 @@ KNOWN: Mapping[str, Callable[..., Prediction]] = {
     "debruijn": _de_bruijn,
     "gen_kautz": _kautz,
 }
-"""Bases whose cost Table A.3 states, or follows at once; the tests compare them with BFB's counting."""
+"""Bases whose cost Table A.3 states or implies; the tests compare it with BFB's counting."""

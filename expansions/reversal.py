@@ -1,4 +1,4 @@
-"""Reverse-symmetry of networks in the papers' notation: an isomorphism from G to its transpose, built up.
+"""Reverse-symmetry: an isomorphism from a network in the papers' notation to its transpose.
 
 Let g be a bijection of the nodes such that G has as many links from u to v as from g(v) to g(u). All
 expansions keep it (dissertation, A.2):
@@ -6,16 +6,16 @@ expansions keep it (dissertation, A.2):
 ====================  ========================================================================
 network               a node goes to
 ====================  ========================================================================
-a base                what a search finds (`topologies.graphs.isomorphism`)
-L(G)                  link uv to the link from g(v) to g(u), so vw, which follows it, goes before
-G * n                 copy i of v to copy i of g(v)
-G1 x G2 x ..., G^n    each coordinate v to g(v)
-Bi(G)                 itself
+a base                what a search finds (`topologies.graphs.isomorphism`).
+L(G)                  link uv to the link from g(v) to g(u), so vw, which follows it, goes before.
+G * n                 copy i of v to copy i of g(v).
+G1 x G2 x ..., G^n    each coordinate v to g(v).
+Bi(G)                 itself.
 ====================  ========================================================================
 
-Theorem 2: an allgather A on G, moved by g, is one on the transpose, of the same cost (Definition 7); its
-reverse is a reduce-scatter on G. Networks that are not reverse-symmetric need an allgather of the transpose
-made for itself (Corollaries 1.1 and 1.2), which is always possible.
+Theorem 2: an allgather A on G, moved by g, is an allgather on the transpose of equal cost (Definition 7).
+Its reverse is a reduce-scatter on G. A network that is not reverse-symmetric needs another allgather for its
+transpose (Corollaries 1.1 and 1.2); there always is one.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from tutti.topologies.topology import Topology
 from tutti.topologies.transforms import transpose
 
 EFFORT = 2 * 10**6
-"""Links that the search on a base may look at, some hundredths of a second; a base on which it is spent in
-vain counts as not reverse-symmetric."""
+"""Number of links that the search on a base may look at, which takes some hundredths of a second. A base on
+which it ends without an answer counts as not reverse-symmetric."""
 
 
 def reversal(expression: Expression) -> Int64Array | None:
@@ -131,7 +131,7 @@ def _of_line(of: Expression, times: int) -> Int64Array | None:
 
 
 def _on_links(topology: Topology, nodes: Int64Array) -> Int64Array | None:
-    """Return where links, and after them self-loops, go when nodes go as said."""
+    """Return the image of each link, and then of each self-loop, under a map of the nodes."""
     links, loops = link_bijection(topology, transpose(topology), nodes), self_loops(topology)
     if links is None or not np.array_equal(loops[nodes], loops):
         return None

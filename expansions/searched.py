@@ -1,17 +1,17 @@
-"""A BW-optimal allgather in T steps for a small network, by CP-SAT: the bases whose best schedule is not BFB.
+"""BW-optimal allgathers in T steps by CP-SAT, for the small bases whose best schedule is not BFB.
 
 Every shard is cut into P equal parts. With D(v, u) the distance in hops,
 
-    s[v, i, e, t] = 1  where part i of v's shard crosses link e = (a, b) in step t > D(v, a), b not v
-    sum over links e into u and t of s[v, i, e, t] = 1      every part reaches every node once
-    s[v, i, e, t] <= sum over links f into a and q < t of s[v, i, f, q]     after it has reached a
-    sum over v and i of s[v, i, e, t] = U_t for every e,    sum over t of U_t = P (N - 1) / d
+    s[v, i, e, t] = 1  where part i of v's shard crosses link e = (a, b) in step t > D(v, a), b not v.
+    sum over links e into u and t of s[v, i, e, t] = 1      every part reaches every node once.
+    s[v, i, e, t] <= sum over links f into a and q < t of s[v, i, f, q]     after it has reached a.
+    sum over v and i of s[v, i, e, t] = U_t for every e,    sum over t of U_t = P (N - 1) / d.
 
-The last line is Theorem 5: all links carry equally much in each step, and together no more than they must.
+The last line is Theorem 5: in each step all links carry the same number of parts, in sum only what they must.
 
-Those of Diamond and the modified de Bruijn networks, whose BFB allgathers are not BW-optimal, were found once
-so, on the networks and on their transposes, and stand in ``searched_allgathers.csv``, a row (network, turned,
-owner, part, link, step) each. `topologies.families.direct` tells how the networks themselves were found.
+BFB is not BW-optimal on Diamond and on the modified de Bruijn networks. Their allgathers, and those of their
+transposes, were found by this search. ``searched_allgathers.csv`` has them, with the columns network, turned,
+owner, part, link and step. `topologies.families.direct` tells how the networks themselves were found.
 Source: dissertation, Table A.3 (T_L), Figs A.8 and A.9 (pictures only).
 """
 
@@ -50,7 +50,7 @@ def search_allgather(
     loads: Sequence[int] | None = None,
     effort: float = 60.0,
 ) -> ShardTable:
-    """Return a BW-optimal allgather of so many steps, on the network or, turned, on its transpose.
+    """Return a BW-optimal allgather of `steps` steps, on the network or, if `turned`, on its transpose.
 
     Parameters
     ----------
@@ -72,11 +72,11 @@ def search_allgather(
     NoSchedule
         If there is none, or none was found.
     """
-    from ortools.sat.python import cp_model  # slow to import, and what was found is stored
+    from ortools.sat.python import cp_model  # slow to import and rarely needed: the results are stored
 
     degree = topology.degree
     if degree is None or parts * (topology.num_ranks - 1) % degree:
-        raise InputError(f"{topology.name}: {parts} parts of {topology.num_ranks - 1} shards over its links")
+        raise InputError(f"{topology.name}: the degree must divide {parts} x {topology.num_ranks - 1} parts")
     sending = transpose(topology) if turned else topology
     model = cp_model.CpModel()
     sends = _variables(model, sending, steps, parts)
@@ -158,7 +158,7 @@ STORED = Path(__file__).with_name("searched_allgathers.csv")
 
 
 class Searched(NamedTuple):
-    """What to search for: P parts a shard, and how many parts each link carries in each step."""
+    """The number P of parts a shard, and the number of parts that each link carries in each step."""
 
     parts: int
     loads: tuple[int, ...]
@@ -171,7 +171,7 @@ SEARCHED: Mapping[Base, Searched] = {
     Base("modified_debruijn", (3, 2)): Searched(3, (2, 3, 3)),
     Base("modified_debruijn", (4, 2)): Searched(4, (3, 5, 7)),
 }
-"""The bases with a schedule of their own."""
+"""The bases whose schedule was found by search."""
 
 
 def stored_allgather(base: Base, topology: Topology, turned: bool) -> ShardTable:
@@ -191,7 +191,7 @@ def _stored() -> dict[tuple[str, bool], list[tuple[int, ...]]]:
 
 
 def store() -> None:
-    """Search for all of them again, half a minute, and write the file."""
+    """Search for all stored allgathers again, which takes half a minute, and write the file."""
     with STORED.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["network", "turned", "owner", "part", "link", "step"])

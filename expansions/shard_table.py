@@ -1,8 +1,8 @@
-"""An allgather as expansions see it: rows (owner, part of the shard, link, step), every shard cut alike.
+"""An allgather as expansions see it: rows (owner, part, link, step), with all shards cut into the same parts.
 
-`turned` tables stand for an allgather on the transpose of their network, in the numbers of the network
-itself, as transposing keeps the numbers of nodes and links. Every expansion commutes with the transpose, so a
-reduce-scatter is the reverse of the expansion of a turned table (dissertation, Corollary 1.2).
+A `turned` table is an allgather on the transpose of its network. It uses the numbers of the network's own
+nodes and links, which transposing keeps. Every expansion commutes with the transpose, so a reduce-scatter is
+the reverse of the expansion of a turned table (dissertation, Corollary 1.2).
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from tutti.topologies.topology import Topology
 from tutti.topologies.transforms import transpose
 
 MOST_ROWS = 10**8
-"""A row takes about 100 bytes while a table is expanded."""
+"""Largest number of rows of a table; a row takes about 100 bytes while a table is expanded."""
 
 MOST_CHUNKS = 2**31 - 1
-"""Chunk numbers are int32."""
+"""Largest number of chunks of a schedule: chunk numbers are int32."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,17 +33,17 @@ class ShardTable:
     Parameters
     ----------
     topology
-        Whose nodes and links are meant.
+        The network whose nodes and links the rows use.
     turned
         Whether links are used against their direction.
     sizes
         int64, shape (parts,): the parts of every shard, in order; a shard is their sum.
     owner
-        int64, shape (rows,): whose shard.
+        int64, shape (rows,): the node whose shard a row moves.
     first, count
         int64, shape (rows,): the run of parts that a row moves.
     link
-        int64, shape (rows,).
+        int64, shape (rows,): the link that it crosses.
     step
         int64, shape (rows,): from 1.
     """
@@ -94,7 +94,7 @@ def from_schedule(schedule: Schedule, topology: Topology, turned: bool) -> Shard
         table.size.reshape(topology.num_ranks, parts) if parts * topology.num_ranks == len(table) else None
     )
     if sizes is None or (sizes != sizes[0]).any() or schedule.routes is not None or schedule.order is None:
-        raise InputError(f"{schedule.collective} on {topology.name}: an expansion needs shards cut alike")
+        raise InputError(f"{schedule.collective} on {topology.name}: an expansion needs equally cut shards")
     chunk = schedule.chunk.astype(np.int64)
     count = np.ones(len(chunk)) if schedule.count is None else schedule.count
     return ShardTable(
@@ -162,7 +162,7 @@ def refined(table: ShardTable, cuts: int) -> ShardTable:
 
 
 def equal_parts(table: ShardTable, number: int) -> tuple[Int64Array, Int64Array]:
-    """Return the runs of parts (first, count) that make each of so many equal pieces; all are cuts."""
+    """Return the runs of parts (first, count) of each of `number` equal pieces, which must not cut parts."""
     ends = offsets_of(table.sizes)
     place = np.searchsorted(ends, np.arange(number + 1) * (int(ends[-1]) // number))
     return place[:-1], np.diff(place)

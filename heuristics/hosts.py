@@ -1,4 +1,4 @@
-"""What methods share that go by the hosts of ranks: an option and a note."""
+"""An option and a note that methods share which use the hosts of ranks."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tutti.topologies.options import Options
 
 @dataclass(frozen=True)
 class HostOptions(Options):
-    """Options of a method that goes by hosts.
+    """Options of a method that uses hosts.
 
     Parameters
     ----------
     infer_hosts
-        Whether hosts that the network does not tell are inferred where its links make them plain.
+        Whether hosts that the network does not name are inferred if its links make them plain.
 
     Raises
     ------
@@ -28,6 +28,6 @@ class HostOptions(Options):
 
 
 def with_note_on_hosts(schedule: Schedule, options: HostOptions) -> Schedule:
-    """Return the schedule with a note that says which hosts were inferred, or how to tell them."""
+    """Return the schedule with a note that says which hosts were inferred, or how to name them."""
     note = note_on_hosts(schedule.topology, infer=options.infer_hosts)
     return schedule.replace(stats={**schedule.stats, "note": note}) if note else schedule

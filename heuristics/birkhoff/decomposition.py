@@ -1,10 +1,10 @@
 """A matrix as a sum of permutations with weights (Birkhoff and von Neumann), in integers, large ones first.
 
-Let R be the largest sum of a row or column. What the others lack is filled up, so that all sums are R: such a
-matrix has a permutation of positive entries (Hall); less w times that it is one for R - w. So the weights
-sum to R, and none can sum to less. A permutation is looked for among entries of at least a threshold, that is
-halved where there is none: so the large ones come first, and each makes an entry zero. They are at most
-H² - 2H + 2.
+Let R be the largest sum of a row or column. What other rows and columns lack is filled up, so that all sums
+are R. Such a matrix has a permutation of positive entries (Hall). The matrix less w times this permutation
+has the sums R - w. So the weights sum to R, and none can sum to less. A permutation is sought among entries
+of at least a threshold, which is halved where there is none. So large ones come first, and each makes an
+entry zero. There are at most H² - 2H + 2.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class Stages(NamedTuple):
     Parameters
     ----------
     target
-        int32, shape (stages, hosts): to whom each sends.
+        int32, shape (stages, hosts): the host to which each host sends.
     amount
-        int64, shape (stages, hosts): how much of what it has for that one; zero where that is the filling.
+        int64, shape (stages, hosts): the amount of real data that it sends; zero where that is filling.
     """
 
     target: Int32Array
@@ -33,16 +33,16 @@ class Stages(NamedTuple):
 
 
 class _Matching(NamedTuple):
-    """A matching, and what the search for a longer one works with; shape (hosts,) each.
+    """A matching, and the arrays with which a longer one is searched; shape (hosts,) each.
 
     Parameters
     ----------
     to, by
         int32: the column of each row, and the row of each column; `NONE`: none.
     seen, before
-        Whether a column was seen (bool), and from which row (int32).
+        Whether a column was visited (bool), and from which row (int32).
     queue
-        int32: rows to be looked at.
+        int32: rows to be visited.
     """
 
     to: Int32Array
@@ -58,9 +58,9 @@ def stages(matrix: Int64Array, grain: int = 1) -> Stages:
     Parameters
     ----------
     matrix
-        What each host sends to each.
+        The amount that each host sends to each.
     grain
-        Entries are rounded up to multiples of it, for fewer stages, of up to H grains more than R.
+        Entries are rounded up to multiples of it. This makes fewer stages, of up to H grains more than R.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def stages(matrix: Int64Array, grain: int = 1) -> Stages:
 
 
 def sliced(whole: Stages, parts: int) -> Stages:
-    """Return the stages cut in slices of at most a `parts`-th of all time, or as long as a unit."""
+    """Return the stages cut in slices, each at most a `parts`-th of all time or one unit long."""
     most = whole.amount.max(axis=1, initial=0)
     length = max(-(-int(most.sum()) // parts), 1)
     count = np.maximum(-(-most // length), 1)
@@ -89,7 +89,7 @@ def sliced(whole: Stages, parts: int) -> Stages:
 
 
 def part_of(amount: Int64Array, number: Int64Array, of: Int64Array) -> Int64Array:
-    """Return the first `number` of so many equal parts of amounts, rounded down, without overflow."""
+    """Return the first `number` of `of` equal parts of amounts, rounded down, without overflow."""
     whole, rest = np.divmod(amount, of)
     return whole * number + rest * number // of
 
@@ -114,7 +114,7 @@ def _filled(matrix: Int64Array) -> Int64Array:
 
 @kernel
 def _decompose(left: Int64Array, target: Int32Array, weight: Int64Array) -> int:
-    """Write down permutations and their weights; return how many. `left` is zero in the end."""
+    """Write the permutations and their weights; return their number. `left` is zero in the end."""
     size, count = len(left), 0
     to, by = np.full(size, NONE, np.int32), np.full(size, NONE, np.int32)
     before, queue = np.empty(size, np.int32), np.empty(size, np.int32)
@@ -184,7 +184,7 @@ def _augmented(left: Int64Array, least: int, start: int, found: _Matching) -> bo
 
 @kernel
 def _real(left: Int64Array, target: Int32Array, weight: Int64Array, amount: Int64Array) -> None:
-    """Fill in how much of each stage is no filling: what is to be sent goes first."""
+    """Fill in how much of each stage is real data, which goes before the filling."""
     for stage in range(len(target)):
         for row in range(len(left)):
             column = target[stage, row]

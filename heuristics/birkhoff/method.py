@@ -31,13 +31,13 @@ class Fabric(NamedTuple):
         bool, shape (links,): the links inside hosts, and the others; None where they do not join all ranks of
         each host, or all ranks.
     lengths, links
-        Of the routes from each rank of a host to the others, over links inside if they join them.
+        Routes from each rank of a host to the others, over links inside the host if they join them.
     speed
         Bytes/s of each link.
     host_speed
         Bytes/s of the slowest host, to or from others.
     alpha
-        The largest, in seconds.
+        The largest α, in seconds.
     """
 
     inside: BoolArray | None
@@ -50,7 +50,7 @@ class Fabric(NamedTuple):
 
     @classmethod
     def of(cls, topology: Topology, hosts: Hosts) -> Fabric:
-        """Return that of a network."""
+        """Return the fabric of a network."""
         ends, speed = np.stack([topology.source, topology.target]), topology.bandwidth.floats
         host = hosts.of[ends]
         within = (host[0] == host[1]) & (host[0] >= 0)
@@ -71,12 +71,13 @@ class Fabric(NamedTuple):
         return cls(inside, outside, np.diff(offsets), links, speed, host_speed, alpha)
 
     def busy(self, moved: FloatArray) -> FloatArray:
-        """Return how long each link takes for what ranks move inside their hosts.
+        """Return how long each link is busy with the data that ranks move inside their hosts.
 
         Parameters
         ----------
         moved
-            Shape (hosts, g, g), what each sends to each; in units of what a host sends to others in a second.
+            Shape (hosts, g, g), what each rank sends to each; in units of a host's data to others in a
+            second.
         """
         apart = ~np.eye(moved.shape[1], dtype=np.bool_)
         loads = np.bincount(self.links, np.repeat(moved[:, apart].ravel(), self.lengths), len(self.speed))
@@ -84,22 +85,22 @@ class Fabric(NamedTuple):
 
 
 class BirkhoffTuning(NamedTuple):
-    """Numbers that steer how finely the stages are cut."""
+    """Parameters for how finely the stages are cut."""
 
     later: float
     """Fraction of all stages for which a piece waits after its arrival. The first stages serve the balanced
     data. Half or twice this value changes times by -1 to +9 % where most bytes stay in hosts, and not at all
     elsewhere."""
     default_slices: int
-    """Number of slices where no size is given."""
+    """Number of slices if no size is given."""
     most_slices: int
     """Largest number of slices."""
     parts: int
-    """Slices for each part of the data that a rank sends inside its host. Half or twice this value changes
-    times by -14 to +18 % where most bytes stay in hosts; neither is better in general."""
+    """Number of slices for each part of the data that a rank sends inside its host. Half or twice this value
+    changes times by -14 to +18 % where most bytes stay in hosts; neither is better in general."""
     grains: int
-    """Units in a slice of the matrices between hosts. A larger value balances them better and needs more
-    stages. Half or twice this value changes times by at most 0.02 %."""
+    """Number of units in a slice of the matrices between hosts. A larger value balances them better and needs
+    more stages. Half or twice this value changes times by at most 0.02 %."""
     shares: int
     """Number of shares that are tried. A share is the fraction of the data inside hosts that goes over the
     links between hosts. Half or twice this value makes times 0 to 8 % longer."""
@@ -108,7 +109,7 @@ class BirkhoffTuning(NamedTuple):
 TUNING = BirkhoffTuning(later=1 / 4, default_slices=64, most_slices=1024, parts=2, grains=32, shares=64)
 
 INSIDE, ANY, OUTSIDE = range(3)
-"""Ways of a transfer."""
+"""The links that a transfer may use: inside hosts, any, or between hosts."""
 
 
 class _Demand(NamedTuple):
@@ -123,7 +124,7 @@ class _Demand(NamedTuple):
     denominator: int
 
     def finer(self, factor: int) -> _Demand:
-        """Return the same in smaller units."""
+        """Return the same demand in smaller units."""
         return self._replace(amounts=self.amounts * factor, denominator=self.denominator * factor)
 
 
@@ -134,7 +135,7 @@ class BirkhoffOptions(Options):
     Parameters
     ----------
     slices
-        No stage takes more than so large a part of the time of all; None: by the size, 64 without one.
+        Number of slices: no stage takes more than 1/slices of all time; None: by the size, 64 without one.
     """
 
     OWNER: ClassVar[str] = "birkhoff"
@@ -154,18 +155,18 @@ class _Inside(NamedTuple):
 
 
 class _StagePlan(NamedTuple):
-    """How hosts exchange what.
+    """The plan for the exchange between hosts.
 
     Parameters
     ----------
     time
-        About what it takes, in units of what a host sends to others.
+        Approximate time, in units of what a host sends to others.
     turns, cut
-        Of what goes between hosts.
+        Turns and pieces of the data between hosts.
     shares
-        How many of what stays inside go over the links between hosts.
+        How many of the shares of data inside hosts go over the links between hosts.
     width
-        Of so many stages ranks move together what they move inside hosts.
+        Number of stages in which ranks move data inside hosts together.
     """
 
     time: float
@@ -176,12 +177,12 @@ class _StagePlan(NamedTuple):
 
 
 def check(problem: Problem, options: BirkhoffOptions) -> None:
-    """Refuse networks without hosts, what does not fit 64 bits, and too many transfers.
+    """Refuse networks without hosts, amounts that do not fit 64 bits, and too many transfers.
 
     Raises
     ------
     Unsupported
-        For these.
+        If it is one of these.
     """
     hosts, places = _hosts(problem).ranks.shape
     share = problem.collective.items.share.reduced
@@ -229,7 +230,7 @@ def synthesize(problem: Problem, options: BirkhoffOptions, rng: np.random.Genera
 
 
 def _blocks(amounts: Int64Array, places: int) -> tuple[Int64Array, FloatArray]:
-    """Return what hosts send to each other, (H, H), and ranks inside their host to others, (H, g, g)."""
+    """Return the data between hosts, (H, H), and between ranks inside their host, (H, g, g)."""
     hosts = np.arange(len(amounts) // places)
     blocks = amounts.reshape(len(hosts), places, len(hosts), places).swapaxes(1, 2)
     between = blocks.sum(axis=(2, 3)) * (hosts[:, None] != hosts)
@@ -237,7 +238,7 @@ def _blocks(amounts: Int64Array, places: int) -> tuple[Int64Array, FloatArray]:
 
 
 def _slices(seconds: float, alpha: float) -> int:
-    """Return in how many slices the time goes: each costs α, and in the first and last only some links work.
+    """Return the number of slices: each costs α, and in the first and last only some links work.
 
     With n of them that is about 2 n α + T/n more than T.
     """
@@ -247,7 +248,7 @@ def _slices(seconds: float, alpha: float) -> int:
 
 
 def _stages(between: Int64Array, grain: int, alpha: float) -> Stages:
-    """Return the stages of the grain, this or a coarser one, with which they and their α take least."""
+    """Return the stages of this grain or a coarser one for which they and their α take least time."""
     tried = []
     while True:
         found = stages(between, grain)
@@ -258,11 +259,12 @@ def _stages(between: Int64Array, grain: int, alpha: float) -> Stages:
 
 
 def _plan(amounts: Int64Array, chosen: Stages, fabric: Fabric, places: int, alpha: float) -> _StagePlan:
-    """Return the plan that takes least; times are in units of what a host sends to others.
+    """Return the plan that takes least time; times are in units of what a host sends to others.
 
-    Where links inside hosts take longer than those between, less is moved inside if each rank sends to each
-    of another host in turn, and a share of what stays inside goes outside if that leads there. Ranks move
-    things in rounds: each costs the α of its messages, and in the first and last only links inside work.
+    If links inside hosts take longer than those between, less is moved inside if each rank sends to each of
+    another host in turn. Also a share of the data inside hosts may go over the links outside, if they lead
+    there. Ranks move data in rounds: each costs the α of its messages, and in the first and last only links
+    inside work.
     """
     (between, own), count = _blocks(amounts, places), len(chosen.target)
     crossing = np.stack([between.sum(axis=1), between.sum(axis=0)])[:, :, None]

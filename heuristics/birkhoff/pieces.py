@@ -1,10 +1,10 @@
-"""Which rank of a host sends which bytes to which rank of another, in which stage.
+"""Makes the pieces: which rank of a host sends which bytes to which rank of another, in which stage.
 
-In turn t of what one host sends to another rank p sends to rank p + t, of g; there are one or g turns. Each
-of these pairs has an equal part, a *quota*, of it. It takes the bytes that are just between the two as far as
-the quota goes, then those that one of them has or is to get, and what others have too much: so little moves
-inside the hosts. What needs no move before goes first, so that the rest has time to come. The stages' amounts
-cut this sequence.
+In turn t of the data of one host for another, rank p sends to rank p + t, of g; there are one or g turns.
+Each of these pairs has an equal part of the data, a *quota*. First it takes the bytes that are exactly
+between the two ranks, as far as the quota goes, then those that one of them starts or ends with, and then
+what others have too much. So little moves inside the hosts. Bytes that need no move before are sent first, so
+that the rest has time to come. The stages' amounts cut this sequence.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class StagePieces(NamedTuple):
     Parameters
     ----------
     owner, dest
-        int64: whose, and for whom, host by host.
+        int64: the rank that owns it and the rank that it is for, host by host.
     place, arrival
         int32: the place in its host of the rank that sends it, and of the one that receives it.
     stage
@@ -41,12 +41,12 @@ class StagePieces(NamedTuple):
     amount: Int64Array
 
     def ends(self, places: int) -> tuple[Int64Array, Int64Array]:
-        """Return who sends and who receives each, numbered host by host, `places` ranks each."""
+        """Return the sender and the receiver of each, numbered host by host, `places` ranks each."""
         sender, receiver = self.owner // places * places, self.dest // places * places
         return sender + self.place, receiver + self.arrival
 
     def moved(self, hosts: int, places: int) -> FloatArray:
-        """Return what ranks move in their host, before it is sent and after it arrives, (H, g, g)."""
+        """Return the data that ranks move in their host, before it is sent and after arrival, (H, g, g)."""
         receiver = self.ends(places)[1]
         pair = np.concatenate([self.owner * places + self.place, receiver * places + self.dest % places])
         amount = np.bincount(pair, np.tile(self.amount, 2), hosts * places**2)
@@ -77,9 +77,9 @@ def pieces(amounts: Int64Array, places: int, turns: int, chosen: Stages) -> Stag
 
 
 class _StageProgress(NamedTuple):
-    """Of each place and turn: what is left of its quota, which stage it is in, and what is left of that.
+    """The state of each place and turn: the rest of its quota, its stage, and the rest of that.
 
-    `unsent`, int64, shape (g, g), is what each rank of the one host still has for each of the other.
+    `unsent`, int64, shape (g, g), is the data that each rank of the one host still has for each of the other.
     """
 
     unsent: Int64Array
@@ -90,7 +90,7 @@ class _StageProgress(NamedTuple):
 
 @kernel
 def _cut(amounts: Int64Array, places: int, turns: int, chosen: Stages, room: StagePieces) -> int:
-    """Write down the pieces; return how many."""
+    """Write the pieces; return their number."""
     hosts, count, shape = len(amounts) // places, 0, (places, turns)
     unsent, quotas = np.empty((places, places), np.int64), np.empty(shape, np.int64)
     state = _StageProgress(unsent, quotas, np.empty_like(quotas), np.empty_like(quotas))
@@ -117,7 +117,7 @@ def _cut(amounts: Int64Array, places: int, turns: int, chosen: Stages, room: Sta
 
 @kernel
 def _begin(quota: int, here: int, there: int, chosen: Stages, state: _StageProgress) -> None:
-    """Let each turn begin in the stage in which those before it have sent their quotas."""
+    """Begin each turn in the stage in which those before it have sent their quotas."""
     places, turns = state.quota.shape
     stage, left = np.int64(-1), np.int64(0)
     for turn in range(turns):
@@ -142,7 +142,7 @@ def _fill(
     room: StagePieces,
     count: int,
 ) -> int:
-    """Let a place send what it has to move so, as far as its quota goes; return the number of pieces.
+    """Send what a place has for such moves, as far as its quota goes; return the number of pieces.
 
     `pair`: the host, the one that it sends to, the place in it and the turn.
     """

@@ -1,4 +1,4 @@
-r"""Bine trees: butterflies and trees whose partners are a third nearer than those of binomial ones.
+r"""Bine trees: butterflies and trees whose partners are a third nearer than in binomial ones.
 
 De Sensi, Pasqualoni, Piarulli, Bonato, Ba, Turisini, Domke, Hoefler: Bine Trees: Enhancing Collective
 Operations by Optimizing Communication Locality (SC 2025, doi 10.1145/3712285.3759835). Of N = 2^s ranks, in
@@ -12,14 +12,15 @@ a number of s - i digits in base -2, all ones: *binomial negabinary*. The distan
 and come near to 2/3 of the binomial ..., 16, 8, 4, 2, 1. Hence there is less to send between groups of
 neighbouring ranks: up to 33 %, as the authors count it, where groups begin anywhere.
 
-Every collective is this butterfly, the nearest partners last:
+Every collective uses this butterfly, the nearest partners last:
 
 * allgather: partners send each other all that they have; reduce-scatter is the reverse, and allreduce both.
   With ``version=latency`` partners of an allreduce exchange and add all of M, in s steps, not 2s.
-* broadcast: who has the datum sends it to its partner, a tree. Scatter: it sends what is for the ranks that
-  are reached from there. Reduce and gather are the reverses.
-* all-to-all: everything is sent at each step in which its only path to where it is for crosses, N/2 shards a
-  rank and step.
+* broadcast: a rank that has the datum sends it to its partner, a tree. Scatter: a rank sends what is for the
+  ranks that are reached from its partner. Reduce and gather are the reverses.
+* all-to-all: a datum is sent in each step that its only path to its destination crosses, N/2 shards a rank
+and
+  step.
 
 On tori the authors take one such butterfly a direction: that is `swing`.
 """
@@ -55,7 +56,7 @@ class BineOptions(SwingOptions):
     Parameters
     ----------
     version
-        What it is optimal in: ``bandwidth``, or ``latency``, which is for allreduces.
+        The cost in which it is optimal: ``bandwidth``, or ``latency``, which is for allreduces.
 
     Raises
     ------

@@ -6,9 +6,9 @@ D = 1, r, r^2, ... < N, of one step for each digit z = 1, ..., r - 1 with z D < 
 
 * Allgather: before phase D rank i has the shards i, ..., i + D - 1 (modulo N); it sends the first
   min(D, N - z D) of them to rank i - z D.
-* All-to-all: what rank i has for rank i + j moves by z D for each digit z of j, the lowest first, together
-  with all that moves by z D then. With N = r^k a rank sends k (r - 1) messages of M/r, in all k (r - 1)/r M:
-  log2 N / 2 times M with r = 2, but (N - 1)/N with r = N, the least.
+* All-to-all: the data that rank i has for rank i + j moves by z D for each digit z of j, the lowest first,
+  together with all other data that moves by z D then. With N = r^k a rank sends k (r - 1) messages of M/r, in
+  all k (r - 1)/r M. This is log2 N / 2 times M with r = 2, but (N - 1)/N with r = N, the least.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class BruckOptions(Options):
     Parameters
     ----------
     radix
-        r: of the numbers whose digits are distances.
+        r, the base of the numbers whose digits are distances.
 
     Raises
     ------

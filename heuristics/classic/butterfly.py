@@ -1,8 +1,8 @@
 """Butterflies: in each step every rank exchanges with one partner, and what it has seen doubles.
 
-Halving and doubling, Swing and Bine trees differ in nothing but the partners. These are given as one array
-for each of the s steps of N = 2^s ranks: rank i's partner in step t is partners[t - 1][i]. They make a
-butterfly if they are mutual and exactly one choice of steps to cross in leads from each rank to each.
+Halving and doubling, Swing and Bine trees differ only in the partners. These are given as one array for each
+of the s steps of N = 2^s ranks: rank i's partner in step t is partners[t - 1][i]. They make a butterfly if
+they are mutual and exactly one choice of steps to cross leads from each rank to each.
 """
 
 from __future__ import annotations

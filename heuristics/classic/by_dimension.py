@@ -3,31 +3,31 @@
 In phase j of an order of the dimensions every rank spreads all that it has over its line of dimension j. A
 shard of rank y so reaches rank x in the phase of the last dimension of the order in which x and y differ.
 
-On a line of d ranks all d blocks spread at once: on a *ring* they go round in d - 1 steps, one way; on a
-*path* each goes towards both ends in d - 1 steps; on a *complete* line straight to all in one step; through a
-*switch* by doubling where d is a power of two, otherwise straight too.
+On a line of d ranks all d blocks spread in parallel. On a *ring* they go round in d - 1 steps, one way. On a
+*path* each goes towards both ends in d - 1 steps. On a *complete* line each goes straight to all in one step.
+Through a *switch* they spread by doubling where d is a power of two, otherwise straight, too.
 
 Three methods use this.
 
 - *Torus rings*, the traditional torus schedule: a ring in each dimension, one dimension after the other.
   Every shard is cut into 2k parts for k dimensions: one for each rotation of the order of dimensions and each
-  way round the rings (dissertation, section 3.6 and Table 3.4: the sum of d_i - 1 steps). Where all sides are
-  equal each link carries one part in each step and the schedule is bandwidth-optimal; Sack and Gropp describe
-  it in Collective algorithms for multiported torus networks (ACM TOPC 1(2), 2015).
-- *BlueConnect* is an allreduce that reduces along each dimension in turn and then gathers back again (Cho,
-  Finkler, Serrano, Kung, Hunter: BlueConnect: Decomposing all-reduce for deep learning on heterogeneous
+  direction of the rings (dissertation, section 3.6 and Table 3.4: the sum of d_i - 1 steps). If all sides are
+  equal, each link carries one part in each step, and the schedule is bandwidth-optimal. Sack and Gropp
+  describe it in Collective algorithms for multiported torus networks (ACM TOPC 1(2), 2015).
+- *BlueConnect* is an allreduce that reduces along each dimension and then gathers back (Cho, Finkler,
+  Serrano, Kung, Hunter: BlueConnect: Decomposing all-reduce for deep learning on heterogeneous
   network hierarchy, IBM Journal of Research and Development 63(6), 2019). The innermost dimension, the first
   one or the inside of a machine, reduces first, when there is most data, and gathers last. All chunks take
   the same order and follow each other through the dimensions (as in TACOS, section VI-B.3); on rings half of
   each goes each way.
-- *Themis* is BlueConnect whose chunks take different orders of dimensions, so that all dimensions bear alike
-  (Rashidi, Won, Srinivasan, Sridharan, Krishna: Themis: A Network Bandwidth-Aware Collective Scheduling
+- *Themis* is BlueConnect whose chunks take different orders of dimensions, so that all dimensions have equal
+  loads (Rashidi, Won, Srinivasan, Sridharan, Krishna: Themis: A Network Bandwidth-Aware Collective Scheduling
   Policy for Distributed Training of DL Models, ISCA 2022). Chunks are placed one after the other. Reducing D
   bytes a rank over a line of d ranks that each send at rate B takes (d - 1)/d · D/B and leaves D/d. A chunk
-  reduces first, when it is largest, along the dimension that has the least to do so far, and last along the
-  one with the most; it gathers in the opposite order. Loads are exact; dimensions alike in load go in
-  BlueConnect's order, the innermost first. The paper's fixed delay of a dimension, and its threshold below
-  which loads count as alike, are left out.
+  reduces first, when it is largest, along the dimension with the least load so far, and last along the one
+  with the most; it gathers in the opposite order. Loads are exact. Dimensions of equal load go in
+  BlueConnect's order, the innermost first. The paper's fixed delay of a dimension is left out, and so is its
+  threshold below which loads count as equal.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ LineTransfers = StepTransfers
 
 @dataclass(frozen=True)
 class ShardPart:
-    """How one part of every shard travels.
+    """The route of one part of every shard.
 
     Parameters
     ----------
     order
         The dimensions in the order in which it is spread.
     direction
-        In which direction rings are gone round, 1 or -1.
+        The direction in which it goes round rings, 1 or -1.
     """
 
     order: tuple[int, ...]
@@ -148,7 +148,7 @@ def chunked_spread(problem: Problem, travel: Sequence[Sequence[StepTransfers]]) 
     """Return the allgather of equal chunks of every shard, each in equal parts, in the step clock.
 
     Chunk c of C makes its t-th step in step (t - 1) C + c of the schedule: a rank sends its chunks one after
-    the other, and all chunks are on their way at once.
+    the other, and all chunks are on their way together.
 
     Parameters
     ----------
@@ -173,9 +173,9 @@ class ByDimensionOptions(HostOptions):
     Parameters
     ----------
     chunks
-        Into how many equal chunks each shard is cut that follow each other.
+        The number of equal chunks of each shard, which follow each other.
     infer_hosts
-        Whether hosts that the network does not tell are inferred where its links make them plain; of networks
+        Whether hosts that the network does not name are inferred if its links make them plain, on networks
         whose lines do not make two dimensions.
 
     Raises
@@ -195,9 +195,9 @@ def by_dimension(
     Parameters
     ----------
     name, summary
-        Of the method.
+        Of the method, for users.
     orders
-        (network, its dimensions, number of chunks) to the order in which each chunk is reduced.
+        From the network, its dimensions and the number of chunks, the order in which each chunk is reduced.
     """
 
     def check(problem: Problem, options: ByDimensionOptions) -> None:
@@ -243,11 +243,11 @@ def innermost_first(grid: Grid) -> tuple[int, ...]:
 
 
 def line_bandwidths(topology: Topology, grid: Grid) -> list[Fraction]:
-    """Return what rank 0 can send along each dimension, in bytes a second, exact.
+    """Return the bandwidth of rank 0 along each dimension, in bytes a second, exact.
 
-    A link counts for the first dimension in which it reaches others, through switches, and for all if it is
-    the only way; for none if it leads to nobody. An end of a path sends over one link, which is what bounds
-    the whole path.
+    A link counts for the first dimension in which it reaches others, through switches. If a dimension has no
+    other link, all links count for it. A link that leads to no other rank counts for none. An end of a path
+    sends over one link, which bounds the whole path.
     """
     offsets, links = topology.out_links
     total = [Fraction(0)] * len(grid.shape)
@@ -262,7 +262,7 @@ def line_bandwidths(topology: Topology, grid: Grid) -> list[Fraction]:
 
 
 def _ranks_behind(topology: Topology, node: int) -> set[int]:
-    """Return the ranks that a node is or reaches through switches."""
+    """Return the node if it is a rank, else the ranks that it reaches through switches."""
     offsets, links = topology.out_links
     found, waiting = {node}, [node]
     for here in waiting:
@@ -279,14 +279,14 @@ def grid_for(method: Method, problem: Problem, *, infer: bool = False) -> Grid:
     Parameters
     ----------
     method, problem
-        Who asks for them, and of what.
+        The method that asks for them, and its problem.
     infer
         Whether hosts may be inferred.
 
     Raises
     ------
     Unsupported
-        If it is no grid.
+        If the network is no grid.
     """
     grid = grid_of(problem.topology, hosts_of(problem.topology, infer=infer))
     if grid is None:
@@ -390,9 +390,9 @@ def balanced_orders(
     grid
         The dimensions.
     bandwidth
-        What a rank sends a second along each, exact.
+        Bytes a second that a rank sends along each dimension, exact.
     chunks
-        How many chunks, all of one size.
+        Number of chunks, all of one size.
     innermost
         The dimensions, the innermost first: dimensions with the same load so far go in this order.
 

@@ -1,7 +1,7 @@
 """Direct: every rank sends straight to where data must be, in one step (TACOS, Fig. 5 and section V-A).
 
-Rank i sends to i + 1, i + 2, ... in turn, modulo N (in a group, to those after it there): through one switch
-that takes N - 1 rounds, in each of which every rank receives from another, and nobody waits.
+Rank i sends to i + 1, i + 2, ... in turn, modulo N (in a group, to those after it there). Through one switch
+that takes N - 1 rounds, in each of which every rank receives from another, and no rank waits.
 
 An allreduce is a direct reduce-scatter and then a direct allgather; all other collectives are one step.
 """
@@ -28,7 +28,7 @@ from tutti.topologies.exact import Int64Array
 
 
 def check(problem: Problem, options: NoOptions) -> None:
-    """Accept what takes at most `heuristics.classic.steps.MOST_ROWS` transfers.
+    """Accept schedules of at most `heuristics.classic.steps.MOST_ROWS` transfers.
 
     Raises
     ------
@@ -54,7 +54,7 @@ def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -
 
 
 def _transfers(what: Collective) -> int:
-    """Return how many there will be, without the items: those of an all-to-all are as many."""
+    """Return the number of transfers without making the items, of which an all-to-all has as many."""
     sizes = [len(members) for members in what.members]
     if what.kind.rooted:
         return sum(size - 1 for size in sizes)
@@ -70,7 +70,7 @@ def _one_step(problem: Problem) -> Schedule:
     for members in what.members:
         place[list(members)], size[list(members)] = np.arange(len(members)), len(members)
     turn = (place[target] - place[source]) % size[source]
-    order = np.lexsort((turn, what.items.group[item]))  # group by group, as several collectives at once
+    order = np.lexsort((turn, what.items.group[item]))  # group by group, like separate collectives
     return schedule_of_steps(problem, StepTransfers.of(1, source, target, item).kept(order))
 
 

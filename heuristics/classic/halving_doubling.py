@@ -1,8 +1,8 @@
 """Recursive halving and doubling, for a power of two ranks.
 
 Allgather by recursive doubling: in step t rank i exchanges all that it has, 2^(t-1) shards, with one other
-rank, so that sizes double. With distances *doubling* that is rank i XOR 2^(t-1), and what it has is its
-aligned block (Thakur, Rabenseifner, Gropp, doi 10.1177/1094342005051521); with distances *halving* it is rank
+rank, so that sizes double. With distances *doubling* that is rank i XOR 2^(t-1), and what rank i has is its
+aligned block (Thakur, Rabenseifner, Gropp, doi 10.1177/1094342005051521). With distances *halving* it is rank
 i XOR N/2^t, so that most goes to the nearest (Rabenseifner, doi 10.1007/978-3-540-24685-5_1; ASTRA-sim).
 Reduce-scatter, by recursive halving, is the reverse.
 
@@ -38,8 +38,8 @@ class RhdOptions(Options):
     Parameters
     ----------
     distance
-        How far partners are in an allgather's steps: ``doubling`` or ``halving``; the other way round in a
-        reduce-scatter.
+        The distance of partners in an allgather's steps: ``doubling`` or ``halving``; the other way round in
+        a reduce-scatter.
 
     Raises
     ------

@@ -5,7 +5,7 @@ With H hosts of G ranks, rank (h, g) is number g in host h, and the ranks g of a
 * allgather: along rails, then inside hosts, so that every shard comes to every other host once. A
   reduce-scatter is the reverse, and an allreduce both: reduce-scatter inside, allreduce along rails,
   allgather inside (Cho et al., BlueConnect, IBM JRD 63(6), 2019; of MPI: Karonis et al., IPDPS 2000).
-* all-to-all: inside hosts, to the rank on the rail of whom it is for, then along rails: between two hosts
+* all-to-all: inside hosts, to the rank on the rail of the destination, then along rails: between two hosts
   there are G messages, not G^2 (PXN, NCCL 2.12).
 
 What a rank sends over its rail, and inside its host, of M:
@@ -47,14 +47,14 @@ Rows = Callable[[int], StepTransfers]
 
 
 class LevelAlgorithm(NamedTuple):
-    """What is done among the ranks of a host or a rail, given how many they are; None: not that.
+    """The algorithms among the ranks of a host or a rail, given their number; None: it has none.
 
     Parameters
     ----------
     gather, exchange
         The allgather, whose chunks are owners, and the all-to-all, whose chunks are owner · N + destination.
     power_of_two
-        Whether it needs a power of two of them.
+        Whether it needs a power of two ranks.
     """
 
     gather: Rows | None = None
@@ -82,7 +82,7 @@ ALGORITHMS = {
     "pat": LevelAlgorithm(pat.trees),
     "pairwise": LevelAlgorithm(exchange=partial(_all_pairs, at_once=False)),
 }
-"""By the names of the options."""
+"""The algorithms by the names of the options."""
 
 
 @dataclass(frozen=True)
@@ -97,10 +97,10 @@ class HierarchicalOptions(HostOptions):
     between
         The algorithm between hosts, one of the same.
     chunks
-        Into how many equal chunks each shard is cut that follow each other through the levels; not of an
+        The number of equal chunks of each shard, which follow each other through the levels; not for an
         all-to-all.
     infer_hosts
-        Whether hosts that the network does not tell are inferred where its links make them plain.
+        Whether hosts that the network does not name are inferred if its links make them plain.
 
     Raises
     ------

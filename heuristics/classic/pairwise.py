@@ -1,7 +1,7 @@
-"""Pairwise exchange: an all-to-all of N - 1 steps, in each of which every rank sends to one and hears one.
+"""Pairwise exchange: an all-to-all of N - 1 steps, in which every rank sends to one and receives from one.
 
-In step t rank i sends to i + t modulo N and receives from i - t (``shift``), or with N = 2^d sends to and
-receives from i XOR t (``xor``), so that pairs exchange (Thakur, Rabenseifner, Gropp, doi
+In step t rank i sends to i + t modulo N and receives from i - t (``shift``). With N = 2^d it may instead send
+to and receive from i XOR t (``xor``), so that pairs exchange (Thakur, Rabenseifner, Gropp, doi
 10.1177/1094342005051521, for large messages). In groups i is the position in its group. Behind one switch no
 port ever has two messages: T_L = N - 1 times the two links, T_B = (N - 1)/N M/b.
 """
@@ -36,8 +36,8 @@ class PairwiseOptions(Options):
     Parameters
     ----------
     partner
-        To whom rank i sends in step t: ``shift``, i + t modulo N, ``xor``, i XOR t, or ``auto``: the latter
-        where all groups have a power of two ranks, else the former.
+        The rank to which rank i sends in step t: ``shift``, i + t modulo N, ``xor``, i XOR t, or ``auto``:
+        the latter where all groups have a power of two ranks, else the former.
 
     Raises
     ------

@@ -1,22 +1,22 @@
 r"""PAT: parallel aggregated trees, for any number of ranks, with a limit on what one message carries.
 
 Jeaugey: PAT: a new algorithm for all-gather and reduce-scatter operations at scale (arXiv 2506.20252, 2025),
-in NCCL from 2.23 on. Every rank's shard goes down a binomial tree of the distances from its owner: what is at
-distance y comes from y less its lowest one bit, so that the farthest step is first, when there is least to
-send. All trees grow in parallel, and what goes between two ranks in one step is one message, *aggregated*.
-With at most A shards a message, let T be the least power of two with ceil(N/T) <= A. Then
+in NCCL from 2.23 on. Every rank's shard goes down a binomial tree of the distances from its owner. The rank
+at distance y receives it from the one at y less its lowest one bit, so that the farthest step is first, when
+there is least to send. All trees grow in parallel, and all data between two ranks in one step is one message,
+*aggregated*. With at most A shards a message, let T be the least power of two with ceil(N/T) <= A. Then
 
 * the tops of the trees, distances that are multiples of T, take ceil(log2 ceil(N/T)) steps, in which the
-  number of shards doubles,
-* the bottoms, the T - 1 distances below each of these, are gone through depth first, one a step, with the
-  shards of all tops at once. So a rank keeps at most A log2 T shards to send on, of N.
+  number of shards doubles.
+* the bottoms, the T - 1 distances below each of these, are traversed depth first, one a step, with the shards
+  of all tops together. So a rank keeps at most A log2 T shards to send on, of N.
 
 .. math::
 
     \lceil \log_2 \lceil N/T \rceil \rceil + \min(T, N) - 1
 
 steps are ceil(log2 N) where all may be aggregated (T = 1) and N - 1 where nothing is (A = 1). A
-reduce-scatter is the reverse. (NCCL makes no allreduce of the two; here it may be had.)
+reduce-scatter is the reverse. (NCCL makes no allreduce of the two; here there is one.)
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class PatOptions(Options):
     Parameters
     ----------
     aggregation
-        How many shards one message carries at most; 0: any number.
+        Largest number of shards in one message; 0: any number.
 
     Raises
     ------
@@ -118,5 +118,5 @@ METHOD = Method(
     options=PatOptions,
     capabilities=Capabilities(BY_ALLGATHER, Groups.NONE),
     check=check,
-    summary="PAT: binomial trees, the farthest step first, with so many shards a message at most",
+    summary="PAT: binomial trees, the farthest step first, with a given number of shards a message at most",
 )

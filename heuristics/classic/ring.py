@@ -1,15 +1,16 @@
 """The ring: every shard goes round in rank order, half of it each way (TACOS, Fig. 5 and section V-A).
 
-In step t of N - 1, rank i sends clockwise (to i + 1) the first half of shard i - t + 1, and counterclockwise
-the second half of shard i + t - 1, all modulo N. Hosts that the network tells are passed one after the
-other, as libraries do. Where consecutive ranks are not neighbours, a transfer takes a shortest route. Where
-one way alone is faster, as in a ring of one-way links, on which the other way round takes N - 1 hops a step,
-whole shards go that way; with `one_way` they go clockwise.
+There are N - 1 steps. In step t rank i sends the first half of shard i - t + 1 clockwise (to i + 1), and the
+second half of shard i + t - 1 counterclockwise, all modulo N. Hosts that the network names are passed one
+after the other, as libraries do. Where consecutive ranks are not neighbours, a transfer takes a shortest
+route. If one direction alone is faster, whole shards go that way. An example is a ring of one-way links, on
+which the other direction takes N - 1 hops a step. With `one_way` whole shards go clockwise.
 
-Shifted rings are a circulant network taken as rings of all ranks, each of which moves an equal part of the
+Shifted rings use a circulant network as several rings of all ranks, each of which moves an equal part of the
 data. Offset a of a circulant network of N ranks makes one ring 0, a, 2a, ... of all ranks if gcd(a, N) = 1;
 offsets 1 and s make TopoOpt's two *shifted* rings (dissertation, section 3.8.2, baseline ShiftedRing). Every
-ring moves its part of each shard round both ways, so that all links carry the same in each of N - 1 steps.
+ring moves its part of each shard round in both directions, so that all links carry the same in each of N - 1
+steps.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class RingOptions(Options):
 
 
 def synthesize(problem: Problem, options: RingOptions, rng: np.random.Generator) -> Schedule:
-    """Return the ring, in the step clock; two ranks, both ways being one, send whole shards.
+    """Return the ring, in the step clock; two ranks send whole shards, as both directions are one.
 
     Raises
     ------
@@ -96,7 +97,7 @@ def rings_allgather(problem: Problem, rings: Int64Array) -> Schedule:
     Parameters
     ----------
     problem
-        Of all ranks.
+        The problem, of all ranks.
     rings
         Shape (rings, N): the ranks in the order in which each ring passes them.
     """
@@ -159,7 +160,7 @@ def _shifted_allgather(problem: Problem) -> Schedule:
 
 
 def _offsets(topology: Topology) -> list[int]:
-    """Return the offsets, each way, by which every rank has a link on; none if links are not alike."""
+    """Return the offsets, both signs, by which every rank has one link; none if ranks or signs differ."""
     n = topology.num_ranks
     if topology.num_switches:
         return []

@@ -1,4 +1,4 @@
-"""Rows of step schedules become schedules over shortest routes: what the plain algorithms share."""
+"""Rows of step schedules become schedules over shortest routes; the plain algorithms share this."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tutti.topologies.graphs.shortest_paths import hop_distances, shortest_route
 from tutti.topologies.topology import Topology
 
 MOST_ROWS = 10**8
-"""Transfers of a schedule made here: some ten gigabytes while it is."""
+"""Largest number of transfers of a schedule made here; this many take some ten gigabytes while it is made."""
 
 
 class StepTransfers(NamedTuple):
@@ -58,7 +58,7 @@ def step_schedule(
     topology, what, chunks
         The network, the collective and its chunks.
     rows, further
-        As of `schedule_of_steps`, where `further` come after the chunks.
+        See `schedule_of_steps`, where `further` come after the chunks.
     """
     return schedule_of_steps(Problem(topology, what), rows, chunks, *further)
 
@@ -80,11 +80,12 @@ def schedule_of_steps(
     rows
         In any order; they are stably ordered by step.
     chunks
-        Those of the collective, or the number of equal ones of each item.
+        The chunks, or the number of equal chunks of each item.
     reduce
-        Shape (rows,): which reduce; None: all if the collective combines, otherwise none.
+        Shape (rows,): whether each reduces; None: all if the collective combines, otherwise none.
     way, ways
-        Which of the ways each row goes; the links that a way may take, bool, shape (links,), None: all.
+        The number of each row's way, and for each way the links that it may use, bool, shape (links,), None:
+        all.
     """
     topology, what = problem.topology, problem.collective
     chunks = Chunks.even(what, chunks) if isinstance(chunks, int) else chunks
@@ -151,7 +152,7 @@ def exchange_seconds(problem: Problem, exchanges: Sequence[StepMessages]) -> flo
     Parameters
     ----------
     problem
-        With the network and the size M.
+        The network and the size M.
     exchanges
         All steps. Their routes are chosen together, so that they spread over the links.
     """
@@ -181,7 +182,7 @@ def even_seconds(problem: Problem, hops: IntArray, part: float) -> float:
     Parameters
     ----------
     problem
-        With the network and the size M.
+        The network and the size M.
     hops
         The links of each message's route.
     part
@@ -200,7 +201,7 @@ def rank_hops(topology: Topology) -> Int32Array:
 
 
 def _numbered(values: Int64Array, end: int) -> tuple[Int64Array, Int32Array]:
-    """Return the different values, all below `end`, in order, and which of them each is."""
+    """Return the different values, all below `end`, in order, and the number of each entry's value."""
     if end > 4 * len(values):
         found, which = np.unique(values, return_inverse=True)
         return found, which.astype(np.int32)
@@ -216,7 +217,7 @@ def routes_between(topology: Topology, sources: npt.ArrayLike, targets: npt.Arra
 
 
 def taking(routes: Routes, route: Int32Array) -> tuple[Int32Array, Routes | None]:
-    """Return which route each row takes, and the table; where all are of one link, the links and no table."""
+    """Return the route of each row, and the table; if all routes are one link, the links and no table."""
     return (routes.links[route], None) if len(routes.links) == len(routes) else (route, routes)
 
 
@@ -226,9 +227,9 @@ def check_allgathers(method: Method, problem: Problem, parts: int = 1) -> None:
     Parameters
     ----------
     method, problem
-        Who asks, and for what.
+        The method that asks, and its problem.
     parts
-        Into how many chunks each shard is cut; every rank must be sent each.
+        Number of chunks of each shard; every rank must be sent each.
     """
     halves = 2 if problem.collective.kind is Kind.ALLREDUCE else 1
     ranks = problem.topology.num_ranks

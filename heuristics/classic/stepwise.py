@@ -1,16 +1,17 @@
-"""All-to-all along shortest paths, in few steps: in each step a link sends what goes its way as one message.
+"""All-to-all along shortest paths, in few steps: all that a link sends in a step is one message.
 
-What is left to choose is which of its shortest paths each datum takes, and when. For small sizes a schedule
-has as many steps as the network's diameter, the fewest that there can be, and the loads of each step are
-evened out: a link that is busy for L in a step costs t (2 L + t) for a datum that takes t, so that the sum of
-the squares falls, and all paths are chosen anew a few times, one after the other. For large sizes only a
-link's load in all steps together counts, and each step brings about as much as the next: the data with the
-farthest to go first, up to a quota, the rest in later steps. Of a few quotas the fastest at the size is
-taken. In between, where that is far above both the α's and the load, links send messages that last several
-steps (`heuristics.classic.windows`).
+The choice left is which of its shortest paths each datum takes, and when. For small sizes a schedule has as
+many steps as the network's diameter, the fewest that there can be, and the loads of each step are evened out.
+A link that is busy for L in a step costs t (2 L + t) for a datum that takes t, so that the sum of the squares
+falls. All paths are chosen again a few times, one after the other. For large sizes only a link's load in all
+steps together counts, and steps bring about equal amounts: the data with the farthest to go first, up to a
+quota, the rest in later steps. Of a few quotas the fastest at the size is taken. In between, where that is
+far above both the α's and the load, links send messages that last several steps
+(`heuristics.classic.windows`).
 
-Where symmetries of the network take ranks to others (on a torus all are alike), paths are chosen for the data
-of one of them, loads counted by classes of links, and those of the others are their images.
+Where symmetries of the network take ranks to others (on a torus all are equivalent), paths are chosen for the
+data of one of them. Loads are counted by classes of links, and the paths of the other ranks are images of
+these.
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ from tutti.topologies.options import Options, Whole
 
 
 class ShortestPathTuning(NamedTuple):
-    """Numbers that steer how finely data are cut, and when windows are searched for."""
+    """Parameters for how finely data is cut, and when windows are searched for."""
 
     few_transfers: int
-    """Most transfers of a schedule whose data are cut. A datum has the largest number of parts in `CUTS`
-    within this limit."""
+    """Largest number of transfers of a schedule whose data is cut. A datum has the largest number of parts in
+    `CUTS` within this limit."""
     rounds: int
     """Number of times that all paths are chosen in schedules of up to `few_transfers`."""
     rounds_of_many: int
@@ -50,9 +51,9 @@ class ShortestPathTuning(NamedTuple):
     few_in_windows: int
     """The limit in place of `few_transfers` where windows are searched for."""
     aims: tuple[float, ...]
-    """Times for which windows are searched for, as multiples of the best time so far."""
+    """Times for which windows are searched, as multiples of the best time so far."""
     worthwhile: float
-    """Windows are searched for if the best time is more than this many times that of the α's alone, or of
+    """Windows are searched for if the best time is more than this multiple of that of the α's alone, or of
     the load alone."""
 
 
@@ -86,7 +87,7 @@ class StepwiseOptions(Options):
 
 
 class _HopSteps(NamedTuple):
-    """Where the hops of each datum begin among those of all; of each hop the link and the step."""
+    """The place of each datum's hops among all hops; the link and the step of each hop."""
 
     begin: Int64Array
     path: Int64Array
@@ -94,7 +95,7 @@ class _HopSteps(NamedTuple):
 
 
 def synthesize(problem: Problem, options: StepwiseOptions, rng: np.random.Generator) -> Schedule:
-    """Return a schedule: with no size of as many steps as the farthest two that exchange data are apart.
+    """Return a schedule: without a size, in as many steps as the largest distance of two that exchange data.
 
     Raises
     ------
@@ -125,26 +126,26 @@ def synthesize(problem: Problem, options: StepwiseOptions, rng: np.random.Genera
 
 @dataclass(frozen=True, eq=False)
 class _Data:
-    """What goes where: chunks in the order in which paths are chosen, of like ones one alone.
+    """The data to move: chunks in the order in which paths are chosen, one of each class of equivalent ones.
 
     Parameters
     ----------
     network
-        Links.
+        The links.
     alpha
-        Of each class of links, in seconds.
+        α of each class of links, in seconds.
     nodes, links
-        int32, shape (elements, nodes) and (elements, links): where the symmetries take them.
+        int32, shape (elements, nodes) and (elements, links): images under the symmetries.
     chunks, chunk
         The table of chunks, and those that move, in order.
     ends
-        int64, shape (2, data): where each starts and ends.
+        int64, shape (2, data): the start and end of each.
     begin
-        Where the links of each stand among those of all.
+        The place of each datum's links among those of all.
     far
         Hops between all nodes.
     rounds
-        How often paths are chosen.
+        Number of times that paths are chosen.
     unit
         Seconds for an amount and a slowness of 1.
     """
@@ -170,7 +171,7 @@ class _Data:
         nodes, links = _symmetries(problem)
         source, target = what.items.start[chunks.item], what.items.end[chunks.item]
         hops = far[source, target]
-        # Far ones first: they have the most to choose. Among them those that go equally far round, in turn.
+        # Far ones first: they have the most choice. Among equal ones, turn by turn, those equally far round.
         order = np.lexsort((source, (target - source) % topology.num_ranks, -hops))
         order = order[(hops[order] > 0) & (nodes.min(axis=0)[source[order]] == source[order])]
         examples, kind = np.unique(links.min(axis=0), return_inverse=True)
@@ -194,7 +195,7 @@ class _Data:
 
     @property
     def size(self) -> FloatArray:
-        """Of each datum, over the chunks' denominator."""
+        """The size of each datum, over the chunks' denominator."""
         return self.chunks.size[self.chunk].astype(np.float64)
 
     def plan(self, path: Int64Array) -> _HopSteps:
@@ -221,7 +222,7 @@ class _Data:
         return path
 
     def over_windows(self, best: float, effort: int) -> _HopSteps | None:
-        """Return a plan with messages that last several steps, if one is found that takes less than the best.
+        """Return a plan with messages that last several steps, or None if none takes less than the best.
 
         Half the effort is for a few short searches, the rest for two long ones like the best of them.
         """
@@ -278,7 +279,7 @@ class _Data:
         )
 
     def _images(self, problem: Problem) -> Int32Array:
-        """Return where the symmetries take the chunks that move, int32 (elements, data)."""
+        """Return the images of the chunks that move under the symmetries, int32 (elements, data)."""
         items, ranks = problem.collective.items, problem.topology.num_ranks
         item_of = np.zeros((ranks, ranks), dtype=np.int64)
         item_of[items.start, items.end] = np.arange(len(items))
@@ -298,7 +299,7 @@ def _symmetries(problem: Problem) -> tuple[Int32Array, Int32Array]:
 
 
 def _cut(problem: Problem, far: Int32Array, options: StepwiseOptions, few: int) -> tuple[int, int]:
-    """Return in how many chunks each datum is cut, and how many transfers that makes."""
+    """Return the number of chunks of each datum, and of transfers that these make."""
     items = problem.collective.items
     hops = int(far[items.start, items.end].sum(dtype=np.int64))
     cut = options.chunks or next((cut for cut in CUTS if cut * hops <= few), 1)
@@ -306,18 +307,18 @@ def _cut(problem: Problem, far: Int32Array, options: StepwiseOptions, few: int) 
 
 
 class _LeastCostSearch(NamedTuple):
-    """The network, and room for searches of shortest paths of least cost.
+    """The network, and arrays for searches of shortest paths of least cost.
 
     Parameters
     ----------
     network
         The links.
     left
-        int32, shape (nodes, nodes): left[t, v] is how many hops it is from node v to node t.
+        int32, shape (nodes, nodes): left[t, v] is the number of hops from node v to node t.
     load
         float64, shape (steps, classes of links), or (1, classes) where only all steps together count.
     cost, by, mark
-        Of each node the least cost to it, by which link, and in which search.
+        For each node the least cost to it, the link that it comes over, and the search that found it.
     front
         The nodes that were found.
     """
@@ -356,7 +357,7 @@ def _choose(
 
 @leaf
 def _count(search: _LeastCostSearch, links: Int64Array, size: float) -> None:
-    """Add a datum to the loads along its path, or take it away, its size being below 0."""
+    """Add a datum to the loads along its path, or remove it if its size is below 0."""
     for hop in range(len(links)):
         kind = search.network.kind[links[hop]]
         search.load[min(hop, len(search.load) - 1), kind] += size * search.network.slowness[kind]

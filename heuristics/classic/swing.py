@@ -9,9 +9,9 @@ r - ρ(s), modulo d,
     \rho(s) = \sum_{i=0}^{s} (-2)^i = \frac{1 - (-2)^{s+1}}{3},
 
 distances 1, 1, 3, 5, 11, ... On a torus the steps go through the dimensions in turn. To use all 2k links of a
-rank, M is cut into 2k parts: part j starts with dimension j mod k, and the second half of the parts swings
-the other way first (section 4 of the paper). Where one dimension is done before others (sides that differ),
-the rest go on in turn. Allgathers are the reduce-scatters reversed: what a rank has is doubled in each step.
+rank, M is cut into 2k parts. Part j starts with dimension j mod k, and the second half of the parts swings
+the other way first (section 4 of the paper). If one dimension is done before others (sides that differ), the
+rest continue in turn. Allgathers are the reduce-scatters reversed: what a rank has is doubled in each step.
 
 That is the paper's *bandwidth*-optimal version, whose allreduce has 2 log2 N steps. In its *latency*-optimal
 one partners send each other all that they have of a part and add it, in log2 N steps: after each a rank has
@@ -65,7 +65,7 @@ class SwingOptions(Options):
     Parameters
     ----------
     version
-        What it is optimal in: ``bandwidth``, or ``latency``, which is for allreduces.
+        The cost in which it is optimal: ``bandwidth``, or ``latency``, which is for allreduces.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def synthesize(problem: Problem, options: SwingOptions, rng: np.random.Generator
 
 
 def _of_parts(problem: Problem, parts: list[StepTransfers]) -> Schedule:
-    """Return the schedule in which part j of every item moves as the j-th rows say."""
+    """Return the schedule in which part j of every item moves by the j-th rows."""
     rows = [part._replace(chunk=part.chunk * len(parts) + j) for j, part in enumerate(parts)]
     return schedule_of_steps(problem, StepTransfers.joined(rows), len(parts))
 
@@ -109,7 +109,7 @@ def _swings(grid: Grid) -> list[list[Int64Array]]:
 
 
 def reach(s: int) -> int:
-    """Return ρ(s) = (1 - (-2)^(s + 1)) / 3, how far an even rank's partner of step s is.
+    """Return ρ(s) = (1 - (-2)^(s + 1)) / 3, the distance to an even rank's partner of step s.
 
     Examples
     --------
@@ -163,7 +163,7 @@ def estimate(problem: Problem, options: SwingOptions) -> float:
 
 
 def _at_once(step: Sequence[StepMessages]) -> StepMessages:
-    """Return the exchanges of all parts in a step as one. The parts have equal sizes."""
+    """Return the exchanges of all parts in a step as one; the parts have equal sizes."""
     source, target = (np.concatenate([one[end] for one in step]) for end in (0, 1))
     return StepMessages(source, target, step[0].part)
 

@@ -1,22 +1,23 @@
-"""Allreduce by walks: in each step every rank sends all that it has, and puts what arrives in its place.
+"""Allreduce by walks: in each step every rank sends all that it has, and replaces it by what arrives.
 
 After t steps a rank has a sum over all walks of t links that end at it. In a de Bruijn graph, or a
 generalized Kautz graph of d^D ranks, one walk of D links leads from each rank to each; networks leave out its
-loops, and there a rank keeps what it has. So in D steps, as many as the network is wide, each rank has the
-sum of all, for one vector over a link in each step, where in-trees to N roots need many.
+loops, and there a rank keeps what it has. So in D steps, the diameter, each rank has the sum of all. This
+takes one vector over a link in each step, where in-trees to N roots need many.
 
-In other networks ranks also add, in some steps, what arrives to what they have: in Kautz graphs and line
-graphs of complete graphs in one, (I + A) A^(D-1) = J, where A says which ranks are joined and J is all ones;
-in L(K_{m,m}) along one link of each rank only. On an even ring pairs exchange what they have, now to one side
-and now to the other, and in between every second rank puts what arrives in the place of what it has: in its
-pair one then has the sums from one side, the other all else, until they add these. In networks of several
-dimensions each follows the others, which is recursive doubling in hypercubes. Where a step takes one link of
-each rank, parts of the vector take different ones, and the dimensions in all rotations of their order.
+In other networks ranks also add, in some steps, what arrives to what they have. Kautz graphs and line graphs
+of complete graphs need one such step: (I + A) A^(D-1) = J, where A says which ranks are joined and J is all
+ones. In L(K_{m,m}) it uses one link of each rank only. On an even ring pairs exchange what they have, now to
+one side and now to the other, and in between every second rank replaces what it has by what arrives. So in
+its pair one has the sums from one side and the other has the rest, until they add these. In networks of
+several dimensions the dimensions follow each other, which is recursive doubling in hypercubes. If a step
+takes one link of each rank, parts of the vector take different links, and the dimensions in all rotations of
+their order.
 
-Larger vectors are cut in more parts, each of which only some ranks add up, its roots: those that one rank
-reaches in all steps but the first few, `radius` of them. What leads to no root is not sent; from the roots
-the others get the sum. With radius 1 a de Bruijn graph of degree d sends 1/d of the vector over each link in
-each of D + 1 steps, and with radius D it is a reduce-scatter and an allgather.
+Larger vectors are cut in more parts, each of which only some ranks add up, its *roots*: those that one rank
+reaches in all steps but the first few, `radius` of them. Data that leads to no root is not sent; the roots
+send the sum to the others. With radius 1 a de Bruijn graph of degree d sends 1/d of the vector over each link
+in each of D + 1 steps, and with radius D it is a reduce-scatter and an allgather.
 """
 
 from __future__ import annotations
@@ -57,20 +58,20 @@ class WalksOptions(Options):
 
 
 class _WalkStep(NamedTuple):
-    """The links that are used, and which ranks add what arrives to what they have."""
+    """The links that are used, and the ranks that add what arrives to what they have."""
 
     links: Int64Array
     adds: BoolArray
 
     def matrix(self, topology: Topology) -> FloatArray:
-        """Return M[v, u]: how often what rank u has is in what rank v has next."""
+        """Return M[v, u]: how many times the old data of rank u is in the new data of rank v."""
         matrix = np.diag(self.adds.astype(np.float64))
         np.add.at(matrix, (topology.target[self.links], topology.source[self.links]), 1)
         return matrix
 
 
 def synthesize(problem: Problem, options: WalksOptions, rng: np.random.Generator) -> Schedule:
-    """Return a schedule in the step clock, with radius 0 of as many steps as the network is wide.
+    """Return a schedule in the step clock; with radius 0 its steps are the network's diameter.
 
     Raises
     ------
@@ -88,7 +89,7 @@ def synthesize(problem: Problem, options: WalksOptions, rng: np.random.Generator
 
 
 def _seconds(problem: Problem, parts: Sequence[PartTransfers]) -> float:
-    """Return the sum over steps of α and the largest load over bandwidth, all parts being as large."""
+    """Return the sum over steps of α and the largest load over bandwidth, for parts of equal size."""
     topology, size = problem.topology, float(problem.size or 0)
     rows = PartTransfers.joined(parts)
     load = np.zeros((int(rows.step.max()) + 1, topology.num_links))
@@ -99,7 +100,7 @@ def _seconds(problem: Problem, parts: Sequence[PartTransfers]) -> float:
 
 
 def _parts(topology: Topology, walks: Sequence[Sequence[_WalkStep]], radius: int) -> list[PartTransfers]:
-    """Return the transfers of each part of the vector, all parts being as large."""
+    """Return the transfers of each of the equal parts of the vector."""
     hops, parts = hop_distances(topology), []
     load = np.zeros((len(hops), topology.num_links))
     for walk in walks:
@@ -113,7 +114,7 @@ def _parts(topology: Topology, walks: Sequence[Sequence[_WalkStep]], radius: int
 
 
 def _toward(topology: Topology, walk: Sequence[_WalkStep], roots: BoolArray) -> list[_WalkStep]:
-    """Return of each step what leads to the roots; where nothing arrives a rank keeps what it has."""
+    """Return for each step the links that lead to the roots; if nothing arrives a rank keeps what it has."""
     steps, needed = [], roots
     for step in reversed(walk):
         links = step.links[needed[topology.target[step.links]]]
@@ -151,7 +152,7 @@ def _walks(topology: Topology) -> list[list[_WalkStep]]:
 
 
 def _along(topology: Topology, grid: Grid, dimension: int) -> list[list[_WalkStep]]:
-    """Return the steps on all lines of a dimension at once, in some variants."""
+    """Return the steps on all lines of a dimension together, in some variants."""
     size, ranks = grid.shape[dimension], topology.num_ranks
     place = np.stack(np.unravel_index(np.arange(ranks), grid.shape))[dimension]
     links = np.flatnonzero(place[topology.source] != place[topology.target])
@@ -174,7 +175,7 @@ def _along(topology: Topology, grid: Grid, dimension: int) -> list[list[_WalkSte
 
 
 def _round(ring: Topology, turn: int) -> list[_WalkStep]:
-    """Return the steps on an even ring; `turn` says with whom ranks are paired first."""
+    """Return the steps on an even ring; `turn` says which pairs are first."""
     rank, steps, last = np.arange(ring.num_ranks), [], ring.num_ranks // 2
     for step in range(1, last + 1):
         up = (rank + step + turn) % 2 == 1
@@ -200,23 +201,23 @@ def _searched(topology: Topology) -> list[list[_WalkStep]]:
 def _search(topology: Topology, matchings: Sequence[Int64Array]) -> list[_WalkStep]:
     """Return steps after which each rank has each one's contribution once, or none.
 
-    There are as many as the network is wide; the matchings are tried in this order.
+    There are as many as the network's diameter; the matchings are tried in this order.
     """
     ranks = topology.num_ranks
     degree = np.bincount(topology.target, minlength=ranks)
     links, everywhere = np.arange(topology.num_links), np.ones(ranks, dtype=np.bool_)
     steps = [
         _WalkStep(one, everywhere) for one in matchings
-    ]  # first: they leave the other links to other parts
+    ]  # matchings first: they leave the other links to other parts
     steps += [_WalkStep(links, degree < degree.max()), _WalkStep(links, everywhere)]
     matrices = [step.matrix(topology) for step in steps]
     growth = [matrix.sum(axis=1) for matrix in matrices]
     least, most = (float(choose([choose(one) for one in growth])) for choose in (min, max))
 
     def after(held: FloatArray, left: int) -> list[_WalkStep] | None:
-        """Return the steps that are left when rank v has held[v, u] times what rank u began with."""
+        """Return the steps that are left, when rank v has held[v, u] times the first data of rank u."""
         number = held.sum(axis=1)
-        # Nobody gets rid of a contribution that is in twice; and each step makes them more, but not too many.
+        # A contribution that is in a sum twice stays so; each step adds contributions, but not too many.
         if held.max() > 1 or number.max() * least**left > ranks or number.min() * most**left < ranks:
             return None
         if number.min() == number.max() and ranks % number[0]:  # all end with a multiple of it
@@ -253,7 +254,7 @@ def _matchings(topology: Topology) -> Iterator[Int64Array]:
 def check(problem: Problem, options: WalksOptions) -> None:
     """Raise `Unsupported` for networks without such walks, and for too many transfers."""
     topology = problem.topology
-    rows = topology.num_ranks**2 * diameter(topology)  # at least, with radius 0: a link of each in each step
+    rows = topology.num_ranks**2 * diameter(topology)  # at least: with radius 0, a link of each in each step
     if rows > MOST_TRANSFERS:
         raise METHOD.unsupported(f"makes {rows} transfers of this, or more; at most {MOST_TRANSFERS}")
     if not _walks(topology):

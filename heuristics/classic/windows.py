@@ -1,14 +1,14 @@
-"""Messages over several steps: which steps each link takes together, and the ways that data then take.
+"""Messages over several steps: the steps that each link joins to one window, and the paths of the data.
 
 A link that sends in each of n steps pays n α, and every step is as long as its longest message. A message
-over several steps pays one α, and has their whole time for its bytes; what passes a link in the middle of it
-has to wait, or go another way. So each link divides the steps into *windows*, a message each, and each datum
-goes from window to window, may wait, and may go round where that is allowed. All steps last equally long; a
-window that has c seconds for bytes and is busy for L of them costs L³/c², so that longer ones are filled
-first, and none much more than others.
+over several steps pays one α, and has their whole time for its bytes. A datum that reaches a link in the
+middle of a message has to wait, or take another path. So each link divides the steps into *windows*, a
+message each. Each datum goes from window to window, may wait, and may take a detour where that is allowed.
+All steps last equally long. A window that has c seconds for bytes and is busy for L of them costs L³/c², so
+that longer ones are filled first, and none much more than others.
 
-Windows are joined and divided by chance. The data in them look anew for what costs least, one after the
-other; what is cheaper in all is kept, and what is dearer now and then (Kirkpatrick, Gelatt, Vecchi,
+Windows are joined and divided at random. The data in them choose the cheapest paths again, one after the
+other. A change that is cheaper in all is kept, and a dearer one sometimes (Kirkpatrick, Gelatt, Vecchi,
 Optimization by simulated annealing, Science 1983).
 """
 
@@ -24,7 +24,7 @@ from tutti.topologies.topology import Incidence
 
 
 class StepWindowTuning(NamedTuple):
-    """Numbers that steer the search for windows."""
+    """Parameters of the search for windows."""
 
     rounds: int
     """Number of times that all paths are chosen before windows change, and after."""
@@ -32,10 +32,10 @@ class StepWindowTuning(NamedTuple):
     """A change that costs this fraction of a link class's mean cost is accepted at first with probability 1
     / e. A larger value accepts more."""
     most: int
-    """Most work of the search, in units of one choice of a path for every datum. A larger value takes
+    """Largest work of the search, in units of one choice of a path for every datum. A larger value takes
     longer."""
     least_room: float
-    """Where α is longer than a window, the window still has this fraction of a step for bytes."""
+    """Fraction of a step that a window always has for bytes, also where α is longer than the window."""
 
 
 TUNING = StepWindowTuning(rounds=3, heat=0.1, most=1000, least_room=0.01)
@@ -45,7 +45,7 @@ _START, _WAIT = -1, -2
 
 
 class WindowNetwork(NamedTuple):
-    """The links out of each rank, where links begin and end, their class, and what a unit takes on each."""
+    """The links out of each rank, the ends of links, their class, and the time of a unit on each."""
 
     out: Incidence
     source: Int32Array
@@ -55,16 +55,16 @@ class WindowNetwork(NamedTuple):
 
 
 class WindowData(NamedTuple):
-    """What goes where.
+    """The data to move.
 
     Parameters
     ----------
     ends
-        int64, shape (2, data): where each starts and ends.
+        int64, shape (2, data): the start and end of each.
     size
         float64, shape (data,).
     hops
-        int32, shape (nodes, nodes): from each to each.
+        int32, shape (nodes, nodes): hops from each node to each.
     left
         Its transpose: hops[:, t] in a row.
     round_about
@@ -79,7 +79,7 @@ class WindowData(NamedTuple):
 
 
 class DataPaths(NamedTuple):
-    """The hops of each datum, shape (data, n): links, and steps from 0; and how many there are."""
+    """The hops of each datum, shape (data, n): links, and steps from 0; and their number."""
 
     link: Int32Array
     step: Int32Array
@@ -87,7 +87,7 @@ class DataPaths(NamedTuple):
 
 
 class _Windows(NamedTuple):
-    """Of each class of links and step, shape (classes, n).
+    """The windows, by class of links and step; arrays of shape (classes, n).
 
     Parameters
     ----------
@@ -96,12 +96,12 @@ class _Windows(NamedTuple):
     end
         The step before which one that begins there ends.
     load
-        How long it is busy with bytes.
+        The seconds for which it is busy with bytes.
     room
-        Shape (classes, n + 1): how long it may be, by its steps.
+        Shape (classes, n + 1): the seconds for bytes, by its number of steps.
     first, after, before
-        The hop (its place in `DataPaths`) that is first in the window; those after and before each hop in
-        its.
+        The hop (its place in `DataPaths`) that is first in the window; the hops after and before each hop in
+        the same window.
     """
 
     opens: BoolArray
@@ -123,7 +123,7 @@ class _Labels(NamedTuple):
 
 
 class _WindowSearch(NamedTuple):
-    """The problem, its windows and paths, and room: paths before a change, labels, and data that move."""
+    """The problem, its windows and paths, and arrays: paths before a change, labels, and data that move."""
 
     network: WindowNetwork
     data: WindowData
@@ -137,20 +137,20 @@ class _WindowSearch(NamedTuple):
 def ways(
     network: WindowNetwork, data: WindowData, alpha: FloatArray, steps: int, length: float, effort: int
 ) -> DataPaths | None:
-    """Return the ways that data take in so many steps, or None where the effort is too small for one search.
+    """Return the paths of the data in `steps` steps, or None if the effort is too small for one search.
 
     Parameters
     ----------
     network, data
         Slowness in seconds for an amount of 1.
     alpha
-        Of each class of links, seconds.
+        α of each class of links, seconds.
     steps
         At least the hops of the farthest datum.
     length
-        Of a step, seconds.
+        Length of a step, seconds.
     effort
-        Nodes in a step from which ways may be looked for, in all.
+        Largest number of nodes in a step that all searches together may visit.
     """
     kinds, count = len(alpha), len(data.size)
     room = np.maximum(np.arange(steps + 1) * length - alpha[:, None], TUNING.least_room * length)
@@ -175,13 +175,13 @@ def ways(
 
 @kernel
 def _dearer(load: float, more: float, room: float) -> float:
-    """Return by how much a load costs more with more."""
+    """Return the additional cost of a load if it grows by `more`."""
     return more * (3 * load * (load + more) + more * more) / (room * room)
 
 
 @kernel
 def _clear(data: WindowData, labels: _Labels, datum: int) -> int:
-    """List the nodes on the ways of a datum, label all but its start as out of reach, and return how many."""
+    """List the nodes on the paths of a datum, label all but its start as unreached; return their number."""
     source, goal = data.ends[0, datum], data.ends[1, datum]
     far, steps, count = data.left[goal], len(labels.cost) - 1, 0
     for node in range(len(far)):
@@ -198,7 +198,7 @@ def _clear(data: WindowData, labels: _Labels, datum: int) -> int:
 
 @leaf
 def _find(search: _WindowSearch, datum: int) -> int:
-    """Label the nodes on the ways of a datum, and return how many were looked from."""
+    """Label the nodes on the paths of a datum, and return how many were visited."""
     network, data, windows = search.network, search.data, search.windows
     far, size = data.left[data.ends[1, datum]], data.size[datum]
     count = _clear(data, search.labels, datum)
@@ -211,7 +211,7 @@ def _find(search: _WindowSearch, datum: int) -> int:
             if here == np.inf:
                 continue
             looked += 1
-            # Of equal ones it waits: so no way comes to a node twice.
+            # Of equal ones it waits, so that no path comes to a node twice.
             if far[node] < steps - step and here <= cost[step + 1, node]:
                 cost[step + 1, node], by[step + 1, node] = here, _WAIT
             for place in range(network.out.offsets[node], network.out.offsets[node + 1]):
@@ -269,7 +269,7 @@ def _take(search: _WindowSearch, datum: int) -> float:
 
 @leaf
 def _follow(search: _WindowSearch, datum: int) -> None:
-    """Write the hops of a datum that its labels say."""
+    """Write the hops of a datum that its labels give."""
     labels, found = search.labels, search.found
     step, node, count = len(labels.cost) - 1, search.data.ends[1, datum], 0
     while labels.link[step, node] != _START:
@@ -290,7 +290,7 @@ def _follow(search: _WindowSearch, datum: int) -> None:
 
 @leaf
 def _choose(search: _WindowSearch, datum: int) -> tuple[int, float]:
-    """Give a datum that has none its cheapest way; return the work, and what it costs."""
+    """Choose the cheapest path for a datum that has none; return the work, and the cost."""
     looked = _find(search, datum)
     _follow(search, datum)
     return looked, _add(search, datum)
@@ -345,13 +345,13 @@ def _search(search: _WindowSearch, rng: np.random.Generator, effort: int) -> boo
 
 @leaf
 def _change(search: _WindowSearch, kind: int, step: int, limit: float) -> tuple[int, float]:
-    """Divide or join windows at a step; return the work, and what all cost more, 0 where it was undone."""
+    """Divide or join windows at a step; return the work, and the additional cost, 0 where it was undone."""
     windows, moved = search.windows, search.moved
     steps, more, count, work = windows.opens.shape[1], 0.0, 0, 0
     begin = step - 1
     while not windows.opens[kind, begin]:
         begin -= 1
-    for window in (begin, step):  # no hops are in one that does not open
+    for window in (begin, step):  # a window that does not open has no hops
         while windows.first[kind, window] != NONE:
             datum = windows.first[kind, window] // steps
             moved[count] = datum

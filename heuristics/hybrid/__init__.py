@@ -1,4 +1,4 @@
-"""Allreduces of few messages: digit by digit of ranks, scattered where large, summed at once where small."""
+"""Allreduces of few messages, digit by digit of ranks: large data is scattered, small data summed whole."""
 
 from tutti.heuristics.hybrid.method import METHOD, HybridOptions
 

@@ -1,21 +1,22 @@
-"""Hybrid: an allreduce in parts, each of which goes digit by digit in a way of its own.
+"""Hybrid: an allreduce in parts, each of which takes the digits of ranks in its own order and manner.
 
-A message holds each port for α, and a partial sum serves all that still lack it. So where α and bytes weigh
-alike, there should be few messages that carry sums, not sums for each rank that wants them. Which digits
-to take (all 8 ranks of a machine at once or by twos), in which order, which to scatter, and which to sum at
-once is searched by simulated annealing (Kirkpatrick, Gelatt, Vecchi, doi 10.1126/science.220.4598.671), and
-so is how the vector is cut in parts, which use several networks in turn. What counts is the simulated time.
+A message holds each port for α, and a partial sum serves all ranks that still lack it. So where α and bytes
+cost about the same, there should be few messages that carry sums, not sums for each rank that wants them.
+Simulated annealing (Kirkpatrick, Gelatt, Vecchi, doi 10.1126/science.220.4598.671) searches which digits to
+take (all 8 ranks of a machine in one exchange or by twos), in which order, which to scatter, and which to sum
+whole. It also searches how the vector is cut in parts, which use several networks in turn. The objective is
+the simulated time.
 
 The number of a rank is written in *digits*: one or several for each dimension of the network. In an
 *exchange* of a digit, of radix r, each rank sends to the r - 1 others that differ from it in this digit only.
-A digit is either *summed*: all send all that they have added up (of radix 2 a step of recursive doubling).
-Or it is *scattered*: each gets a part of that and adds it up (recursive halving), with which it goes on; at
-last all parts are gathered, in the opposite order. Where a digit is *folded* to f < r, only the ranks whose
-digit is less than f get parts, and the others rest until these are gathered.
+A digit may be *summed*: all send all that they have added up (with radix 2 a step of recursive doubling). Or
+it is *scattered*: each gets a part of that and adds it up (recursive halving), and from then on has this part
+only. At last all parts are gathered, in the opposite order. Where a digit is *folded* to f < r, only the
+ranks whose digit is less than f get parts, and the others rest until these are gathered.
 
-To scatter some digits and sum the others is the hybrid of Barnett, Littlefield, Payne, van de Geijn (Global
-combine algorithms for 2-D meshes with wormhole routing, JPDC 24, 1995); radices above 2 are in Ruefenacht,
-Bull, Booth (Generalisation of recursive doubling for AllReduce, Parallel Computing 69, 2017).
+The hybrid of scattered and summed digits is that of Barnett, Littlefield, Payne, van de Geijn (Global combine
+algorithms for 2-D meshes with wormhole routing, JPDC 24, 1995). Radices above 2 are in Ruefenacht, Bull,
+Booth (Generalisation of recursive doubling for AllReduce, Parallel Computing 69, 2017).
 """
 
 from __future__ import annotations
@@ -44,18 +45,18 @@ from tutti.topologies.options import SECONDS, Whole
 
 
 class Chain(NamedTuple):
-    """The digits of ranks by which a part of the vector is summed, and which of these are scattered.
+    """The digits of ranks by which a part of the vector is summed, and which of them are scattered.
 
     Parameters
     ----------
     radices
-        Of all digits.
+        The radix of each digit.
     order
         The digits in the order in which they are added up.
     scattered
-        So many of the first of these are scattered.
+        The number of digits, first in the order, that are scattered.
     folds
-        Of each digit: to how many of its values it is scattered.
+        For each digit the number of its values to which it is scattered.
 
     Examples
     --------
@@ -72,12 +73,12 @@ class Chain(NamedTuple):
 
     @property
     def length(self) -> int:
-        """How many exchanges there are."""
+        """The number of exchanges."""
         return len(self.order) + self.scattered
 
     @property
     def transfers(self) -> int:
-        """How many transfers of an item there are, of as many items as ranks."""
+        """The number of transfers of an item, times the number of items, one a rank."""
         ranks = int(np.prod(self.radices, dtype=object))
         rows, holders = 0, ranks
         for place, digit in enumerate(self.order):
@@ -91,7 +92,7 @@ class Chain(NamedTuple):
 
 
 class ChainTransfers(NamedTuple):
-    """Transfers, int64 of one length: sender, receiver and the item of which rank; and whether they add."""
+    """Transfers, int64 of one length: sender, receiver and the item, by its rank; and whether they add."""
 
     source: Int64Array
     target: Int64Array
@@ -117,7 +118,7 @@ def exchanges(chain: Chain, ranks: Int64Array) -> list[ChainTransfers]:
 
 
 def _added_up(chain: Chain, ranks: Int64Array, digits: Int64Array) -> Iterator[ChainTransfers]:
-    # has[u, i]: whether rank u has a sum of item i that goes on
+    # has[u, i]: whether rank u has a sum of item i that it still sends
     has: BoolArray = np.ones((len(ranks), len(ranks)), dtype=np.bool_)
     for place, digit in enumerate(chain.order):
         targets = list(_others(chain.radices, ranks, digits, digit))
@@ -147,11 +148,12 @@ class HybridTuning(NamedTuple):
     """Limits of the search for chains."""
 
     weight: int
-    """Number of units into which the vector is divided. With a larger value parts are weighed more finely."""
+    """Number of units into which the vector is divided. With a larger value parts are balanced more
+    finely."""
     most_transfers: int
     """Largest number of transfers of a part."""
     work: int
-    """Most moves times transfers for each number of parts. A larger value searches longer."""
+    """Largest number of moves times transfers for each number of parts. A larger value searches longer."""
     kept: int
     """Number of chains whose transfers are cached. A larger value takes more memory."""
     heat: float
@@ -172,11 +174,11 @@ class HybridOptions(HostOptions):
     Parameters
     ----------
     parts
-        In how many parts the vector is cut at most.
+        Largest number of parts into which the vector is cut.
     moves
-        How many changes are tried for each number of parts.
+        Number of changes that are tried for each number of parts.
     time_limit
-        Seconds after which no further change is tried; None for none.
+        Seconds after which no further change is tried; None for no limit.
 
     Raises
     ------
@@ -267,7 +269,7 @@ class HybridSearch:
         return self.times[used]
 
     def schedule(self, parts: Sequence[HybridPart]) -> Schedule:
-        """Return what the parts do: first the exchanges that would start first if each part were alone."""
+        """Return the parts' schedule: exchanges come in the order of their starts if parts were alone."""
         used = [part for part in parts if part.weight]
         starts = [self._alone(part) for part in used]
         places = [np.arange(len(one)) for one in starts]
@@ -286,7 +288,7 @@ class HybridSearch:
         return self.starts[part]
 
     def _in_steps(self, parts: Sequence[HybridPart], steps: Sequence[Int64Array]) -> Schedule:
-        """Return what the parts do if each exchange is done in its step."""
+        """Return the schedule of the parts in which each exchange is done in its step."""
         cuts = [part.weight for part in parts]
         share = self.problem.collective.items.share.reduced
         item = np.repeat(np.arange(len(share), dtype=np.int32), len(cuts))
@@ -310,7 +312,7 @@ class HybridSearch:
         return Chain(radices, tuple(order), int(self.rng.integers(len(order) + 1)), radices)
 
     def _changed(self, parts: Sequence[HybridPart]) -> list[HybridPart]:
-        """Return the parts with a change: of weights, or of what one does."""
+        """Return the parts with a change: of weights, or of a chain."""
         found, rng = list(parts), self.rng
         one, other = rng.integers(len(found), size=2)
         part = found[one]
@@ -364,10 +366,10 @@ METHOD = Method(
         (Kind.ALLREDUCE,),
         Groups.NONE,
         uneven_shards=False,
-        most_ranks=256,  # a table has ranks times items
+        most_ranks=256,  # there is a table of ranks times items
     ),
     size_dependent=lambda problem, options: True,
     seeded=True,
     quick={"moves": 500},
-    summary="allreduce digit by digit: few messages, some digits scattered and others summed at once",
+    summary="allreduce digit by digit: few messages, some digits scattered and others summed whole",
 )

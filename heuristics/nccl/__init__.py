@@ -1,7 +1,7 @@
 """NCCL's choice of algorithm and protocol, by the model of its version 2.30.7, and its schedule.
 
-Read `constants` and `model` first (what is reckoned from which numbers), then `machine` (the GPUs and
-channels that NCCL would find in a network), `channels` (the order of ranks in each) and `method`.
+Read `constants` and `model` first (the numbers, and the times that follow from them), then `machine` (the
+GPUs and channels that NCCL would find in a network), `channels` (the order of ranks in each) and `method`.
 """
 
 from tutti.heuristics.nccl.machine import NcclOptions

@@ -22,7 +22,7 @@ from tutti.topologies.graphs.shortest_paths import shortest_routes
 from tutti.topologies.topology import Topology
 
 MOST_LOOKED_AT = 5_000
-"""Partial rounds; NCCL's search has a limit likewise."""
+"""Largest number of partial rounds that are tried; NCCL's search has a similar limit."""
 PASSES = 20
 """Number of times that each channel may move its start. More passes may leave fewer shared adapters."""
 
@@ -35,9 +35,10 @@ def chains(every: Int64Array, hosts: int, number: int, exits: Int64Array) -> Int
     every
         The rounds of a host (`rounds_of`).
     hosts
-        How many there are; one has a channel for each round.
+        The number of hosts; one has a channel for each round.
     number
-        Channels of several hosts; at most as many as there are rounds, or places at which they may begin.
+        The number of channels of several hosts; at most the number of rounds, or of places where they may
+        begin.
     exits
         The adapter by which a ring leaves a host from each place (`exits_of`).
 
@@ -53,7 +54,7 @@ def chains(every: Int64Array, hosts: int, number: int, exits: Int64Array) -> Int
     gpus = every.shape[1]
     channel = np.arange(min(number, max(gpus, len(every))))
     begin = channel * gpus // len(channel)
-    if len(every) == 1 and (np.diff(every[0]) == 1).all():  # all are on a switch: any order will do
+    if len(every) == 1 and (np.diff(every[0]) == 1).all():  # all are on a switch: any order is possible
         return np.stack(list(_on_a_switch(every[0], begin.tolist(), exits.tolist())))
     taken = every[channel % len(every)]
     begin = _apart(exits[taken], begin)
@@ -171,7 +172,7 @@ def rounds(links: Int64Array) -> list[list[int]]:
     Parameters
     ----------
     links
-        Shape (g, g): how many lead from one place to another.
+        Shape (g, g): the number of links from one place to another.
 
     Examples
     --------
@@ -204,7 +205,7 @@ def rounds(links: Int64Array) -> list[list[int]]:
 
 
 def _all_rounds(links: Int64Array) -> Iterator[list[int]]:
-    """Yield the rounds of all places from place 0 on, of so many partial ones as may be looked at."""
+    """Yield the rounds of all places from place 0 on, until `MOST_LOOKED_AT` partial ones were tried."""
     near = [np.flatnonzero(row).tolist() for row in links]
     waiting = [[0]]
     for _ in range(MOST_LOOKED_AT):

@@ -16,7 +16,7 @@ VERSION = "2.30.7"
 
 
 class Algorithm(StrEnum):
-    """As NCCL and the files of its tuners name it, in NCCL's order."""
+    """The algorithms, by NCCL's names, which the files of its tuners use, in NCCL's order."""
 
     TREE = "tree"
     RING = "ring"
@@ -26,7 +26,7 @@ class Algorithm(StrEnum):
 
 
 class Protocol(StrEnum):
-    """How a message says that it has come: a flag in each 8 bytes, in each 128, or after it."""
+    """The protocols: a message marks its arrival by a flag in each 8 bytes, in each 128, or after it."""
 
     LL = "ll"
     LL128 = "ll128"
@@ -34,7 +34,7 @@ class Protocol(StrEnum):
 
 
 class Wire(StrEnum):
-    """What a hop goes over."""
+    """The kind of wire of a hop."""
 
     NVLINK = "nvlink"
     PCIE = "pcie"
@@ -76,7 +76,7 @@ HOP: Mapping[Wire, Mapping[Algorithm, Triple]] = {
         Algorithm.PAT: (14.0, 14.0, 14.0),
     },
 }
-"""Latency of a hop; of NVLS, of all that happens inside a host."""
+"""Latency of a hop; for NVLS, of everything inside a host."""
 
 # fmt: off
 TREE_FACTORS: Mapping[Protocol, tuple[float, ...]] = {
@@ -85,16 +85,16 @@ TREE_FACTORS: Mapping[Protocol, tuple[float, ...]] = {
     Protocol.SIMPLE:
         (.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5, .5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9, .9),
 }
-"""By how much trees fall short of the model at 64 bytes, 128, 256, and so on."""
+"""Factors by which trees fall short of the model at 64 bytes, 128, 256, and so on."""
 # fmt: on
 LEAST_SIZE = 64
-"""Bytes of the first of these."""
+"""The size in bytes of the first of these factors."""
 
 POSTING = {"intel": 1.0, "amd": 2.0}
 """Latency of posting to the network, by the vendor of the processor; Simple posts `SIMPLE_POSTS` times."""
 SIMPLE_POSTS = 3
 LL_MOST = {"intel": (39.0, 39.0, 20.4), "amd": (87.7, 22.5, 19.0)}
-"""What LL moves at most, by the vendor and hosts; on one host `Generation.ll_most` counts."""
+"""Largest bandwidth of LL, by the vendor and hosts; on one host `Generation.ll_most` counts."""
 
 
 @dataclass(frozen=True)
@@ -104,21 +104,21 @@ class Generation:
     Parameters
     ----------
     nvlink
-        What NCCL reckons that all NVLinks of a GPU carry.
+        The bandwidth of all NVLinks of a GPU in NCCL's model.
     rated
-        What they are sold for, by which a network's generation is told.
+        Their advertised bandwidth, by which a network's generation is recognized.
     ll_most
-        What LL moves at most on one host.
+        Largest bandwidth of LL on one host.
     ring_ll128, tree, tree_ll128, nvls_tree
-        What a channel carries at most, by hosts: rings with LL128, trees, those with LL128, trees of NVLS.
+        Largest bandwidth of a channel, by hosts: rings with LL128, trees, those with LL128, trees of NVLS.
     nvls
-        The part of the bandwidth that the switch reaches which adds and multicasts; 0: it can't.
+        The fraction of the bandwidth that a switch reaches which adds and multicasts; 0: it can't.
     plateau
-        By how much the latency of a ring with Simple grows on several hosts.
+        The factor by which the latency of a ring with Simple grows on several hosts.
     inside, between
         The speeds that the search of channels tries, on one host and on several.
     whole
-        More than a few channels are halved from this speed on (`heuristics.nccl.machine`).
+        From this speed on, more than a few channels are halved (`heuristics.nccl.machine`).
     """
 
     nvlink: float

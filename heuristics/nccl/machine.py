@@ -1,14 +1,14 @@
-"""The machine that NCCL would find in a network: its hosts, GPUs, NVLinks and adapters, and so many channels.
+"""The machine that NCCL would find in a network: its hosts, GPUs, NVLinks and adapters, and its channels.
 
-A host's *adapters* are the links that leave it. What a GPU has inside is its links to nodes of its host, but
-for switches that have an adapter: PCIe leads there. The generation of the GPUs is the one whose NVLinks are
-rated nearest to that, unless it is given.
+A host's *adapters* are the links that leave it. The bandwidth of a GPU inside is that of its links to nodes
+of its host, except to switches that have an adapter: PCIe leads there. The generation of the GPUs is the one
+whose NVLinks are rated nearest to that bandwidth, unless it is given.
 
-NCCL searches for channels of one speed v, of a table of speeds from fast to slow, such that c v is the most:
-c channels fit into what a GPU has inside and, each by an adapter, into the adapters; 16 at most. Then it
-takes twice as many of half the speed, if they are fast. The search itself goes over paths in a tree of PCIe
-switches and relaxes rules in turn; with equal adapters, each near to a GPU, it comes to this, as on a DGX
-A100 (12 channels of 20 GB/s) and a DGX H100 (12 of 30 GB/s).
+NCCL searches for c channels of one speed v, of a table of speeds from fast to slow, such that c v is largest.
+At most 16 channels are allowed. They must fit into the bandwidth of a GPU inside and, with one adapter each,
+into the adapters. If they are fast, NCCL then takes twice as many of half the speed. Its search goes over
+paths in a tree of PCIe switches and relaxes rules in turn. With equal adapters, each near to a GPU, the
+result is this, as on a DGX A100 (12 channels of 20 GB/s) and a DGX H100 (12 of 30 GB/s).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ChannelSearch(NamedTuple):
     least_part: float
     """Fraction of the best channels' speed below which channels are not tried."""
     few: int
-    """Up to this number of channels, each is split in two halves at any speed above `duplicated`."""
+    """Largest number of channels that are split in two halves at any speed above `duplicated`."""
     duplicated: float
     """Least speed of a channel that is split, in GB/s."""
 
@@ -52,15 +52,16 @@ class NcclOptions(HostOptions):
     Parameters
     ----------
     generation
-        Of the GPUs; None: the one whose NVLinks are nearest to the network's.
+        Generation of the GPUs; None: the one whose NVLinks are nearest to the network's.
     cpu
         The vendor of the processors.
     algorithm, protocol
-        What to take instead of the model's choice, as ``NCCL_ALGO`` and ``NCCL_PROTO`` do.
+        The algorithm and protocol instead of the model's choice, as ``NCCL_ALGO`` and ``NCCL_PROTO`` set
+        them.
     channels
-        How many; None: as NCCL's search would find. More than that share the same bandwidth.
+        Number of channels; None: as NCCL's search would find. More than that share the same bandwidth.
     latency
-        Microseconds that the network takes besides what NCCL reckons with.
+        Microseconds that the network takes in addition to NCCL's constants.
 
     Raises
     ------
@@ -79,7 +80,7 @@ class NcclOptions(HostOptions):
 
 
 def cluster_of(topology: Topology, hosts: Hosts, every: Int64Array, options: NcclOptions) -> NcclCluster:
-    """Return what the model asks of a network with these hosts, whose places have these rounds."""
+    """Return the machine for the model: a network with these hosts, whose places have these rounds."""
     count, gpus = hosts.ranks.shape
     inside = _inside(topology, hosts)
     name = options.generation or _nearest(inside)
@@ -110,7 +111,7 @@ def search(known: Generation, most: float, adapters: FloatArray | None) -> Chann
     known
         The generation's constants.
     most
-        GB/s that a GPU has inside its host.
+        GB/s of a GPU inside its host.
     adapters
         GB/s of each adapter of a host; None: there is one host.
 
@@ -136,7 +137,7 @@ def search(known: Generation, most: float, adapters: FloatArray | None) -> Chann
 
 
 def _fitting(speed: float, most: float, adapters: FloatArray | None) -> int:
-    """Return how many channels of a speed there is room for."""
+    """Return the number of channels of a speed that fit."""
     between = math.inf if adapters is None else float(np.floor(adapters / speed).sum())
     return int(min(most / speed, between, SEARCH.most_channels))
 
@@ -151,7 +152,7 @@ def _switched(known: Generation, most: float, hosts: int, gpus: int, rings: Chan
 
 
 def switches_of_hosts(topology: Topology, hosts: Hosts) -> list[int] | None:
-    """Return of each host the first switch that adds and multicasts and that all its ranks are linked to."""
+    """Return for each host the first switch that adds and multicasts and that all its ranks are linked to."""
     able = sorted(topology.multicast & topology.aggregate)
     pairs = set(zip(topology.source.tolist(), topology.target.tolist(), strict=True))
     found = []
@@ -170,7 +171,7 @@ def _leaving(topology: Topology, hosts: Hosts) -> BoolArray:
 
 
 def _inside(topology: Topology, hosts: Hosts) -> float:
-    """Return the GB/s that a rank has inside its host, the least of all."""
+    """Return the GB/s of a rank inside its host, the least of all ranks."""
     source, target = topology.source, topology.target
     gate = np.zeros(topology.num_nodes, dtype=np.bool_)
     gate[source[_leaving(topology, hosts)]] = True
@@ -181,7 +182,7 @@ def _inside(topology: Topology, hosts: Hosts) -> float:
 
 
 def _adapters(topology: Topology, hosts: Hosts) -> FloatArray:
-    """Return the GB/s of each link that leaves a host, of the host where they are least in all."""
+    """Return the GB/s of each link that leaves a host, for the host with the least in all."""
     links = np.flatnonzero(_leaving(topology, hosts))
     of, rates = hosts.of[topology.source[links]], _rates(topology)[links]
     least = int(np.bincount(of, rates, minlength=len(hosts.ranks)).argmin())
@@ -194,5 +195,5 @@ def _rates(topology: Topology) -> FloatArray:
 
 
 def _nearest(inside: float) -> str:
-    """Return the generation whose NVLinks are rated nearest to so many GB/s, by their quotient."""
+    """Return the generation whose NVLinks are rated nearest to this number of GB/s, by the quotient."""
     return min(GENERATIONS, key=lambda name: abs(math.log(max(inside, 1e-9) / GENERATIONS[name].rated)))

@@ -1,9 +1,9 @@
-"""What NCCL would run: its model's choice of algorithm and protocol at the size, and a schedule of that.
+"""NCCL's run of a collective: its model's choice of algorithm and protocol at the size, and a schedule.
 
 Rings and trees have the channels of `heuristics.nccl.channels`, each with an equal part of the data; a
 broadcast or a reduce goes along the rings in slices. Trees are double binary trees of hosts and chains
 inside (`heuristics.trees.nccl_like`), NVLS is `heuristics.trees.sharp`, PAT `heuristics.classic.pat`. The
-schedule is timed like any other; the protocol has no part in that, only in the model's own time.
+schedule is timed like any other; the protocol has no effect on that, only on the model's own time.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tutti.topologies.topology import Topology
 from tutti.topologies.units import duration
 
 MUCH = Fraction(2**30)
-"""Bytes of M where no size is given."""
+"""Bytes of M if no size is given."""
 
 
 def synthesize(problem: Problem, options: NcclOptions, rng: np.random.Generator) -> Schedule:
@@ -62,7 +62,7 @@ def synthesize(problem: Problem, options: NcclOptions, rng: np.random.Generator)
 
 
 def reckoned(cluster: NcclCluster, kind: Kind, size: Fraction | None, options: NcclOptions) -> list[Estimate]:
-    """Return what the model says of the algorithms and protocols that the options leave.
+    """Return the model's estimates for the algorithms and protocols that the options leave.
 
     Raises
     ------
@@ -83,7 +83,7 @@ def reckoned(cluster: NcclCluster, kind: Kind, size: Fraction | None, options: N
 
 def _note(cluster: NcclCluster, chosen: Estimate, *, told: bool) -> str:
     """Return a note: NCCL's choice or the user's, what the times mean, and what is assumed of the machine."""
-    takes = "is told to take" if told else "takes"
+    takes = "is set to take" if told else "takes"
     lacks = cluster.known.nvls > 0 and cluster.gpus > 1 and cluster.nvls is None
     parts = [
         f"NCCL {VERSION} {takes} {chosen.algorithm} with {chosen.protocol}, {duration(chosen.micros)} by its "
@@ -131,7 +131,7 @@ def _trees(hosts: Hosts, orders: Int64Array) -> Int32Array:
 
 
 def found(topology: Topology, options: NcclOptions) -> tuple[Hosts, Int64Array, NcclCluster]:
-    """Return the hosts, the rounds of their places, and what the model asks of them.
+    """Return the hosts, the rounds of their places, and the machine for the model.
 
     Raises
     ------

@@ -1,24 +1,24 @@
-r"""What NCCL 2.30.7 reckons that a collective takes, by algorithm and protocol; it chooses the least.
+r"""NCCL 2.30.7's model of the time of a collective, by algorithm and protocol; it chooses the least.
 
 A time is
 
 .. math:: T = L_{ap} + M / B_{ap},
 
-with M the whole buffer (of an allgather what comes out, of a reduce-scatter what goes in). On h hosts of g
-GPUs, n = hg, a ring takes s steps: 2(n - 1) for an allreduce, n - 1 for an allgather or a reduce-scatter, n
-for a broadcast or a reduce. i of them are between hosts: as many with h for n. With the base latency
-:math:`L_0`, the hop inside a host l and the hop between hosts m (`constants`; m grows by the network's own
-latency, twice for Simple; with one GPU a host it is the tree's):
+with M the whole buffer (of an allgather the output, of a reduce-scatter the input). On h hosts of g GPUs, n =
+hg, a ring takes s steps: 2(n - 1) for an allreduce, n - 1 for an allgather or a reduce-scatter, n for a
+broadcast or a reduce. i of them are between hosts: the same numbers with h for n. The latency has the base
+latency :math:`L_0`, the hop inside a host l and the hop between hosts m (`constants`). m grows by the
+network's own latency, twice for Simple; with one GPU a host it is the tree's.
 
-- ring: :math:`L_0 + (s - i)\,l + i\,m`, l being no less than what it costs to post to the network; for a
-  broadcast or a reduce :math:`L_0 + l`, or :math:`L_0 + s\,l` if channels are rings of unlike order;
-- tree: :math:`L_0 + 2((g - 1)\,l + \lfloor\log_2 h\rfloor\,m)`;
-- NVLS: l, and m on several hosts; NVLS tree: :math:`L_0 + l + 2\lfloor\log_2 h\rfloor\,m`;
+- ring: :math:`L_0 + (s - i)\,l + i\,m`, where l is at least the cost of posting to the network. A broadcast
+  or a reduce takes :math:`L_0 + l`, or :math:`L_0 + s\,l` if channels are rings of different order.
+- tree: :math:`L_0 + 2((g - 1)\,l + \lfloor\log_2 h\rfloor\,m)`.
+- NVLS: l, and m on several hosts; NVLS tree: :math:`L_0 + l + 2\lfloor\log_2 h\rfloor\,m`.
 - PAT: :math:`L_0 + \lfloor\log_2 h\rfloor\,m/3.5 + 2.8\,n`.
 
-The bandwidth is that of c channels of speed v, reduced by what the protocol costs and by what a channel, or
-LL, carries at most. Of a ring or of NVLS M/B takes n/s of it, of a tree half, else all. Trees fall short of
-that by a factor that goes with the size, and the latency of a ring with Simple grows on several hosts.
+The bandwidth is that of c channels of speed v, reduced by the cost of the protocol and by the limit of a
+channel, or of LL. M/B is n/s of it for a ring or NVLS, half of it for a tree, else all. Trees fall short of
+that by a factor that depends on the size, and the latency of a ring with Simple grows on several hosts.
 
 Source: NVIDIA/nccl 5067397c, ``src/graph/tuning.cc``. NVLS on several hosts and CollNet, which need switches
 that add in the network, are left out, as NCCL does without such a plug-in.
@@ -48,11 +48,11 @@ from tutti.heuristics.nccl.constants import (
 from tutti.schedules.collective import Kind
 
 KINDS = (Kind.BROADCAST, Kind.REDUCE, Kind.ALLGATHER, Kind.REDUCE_SCATTER, Kind.ALLREDUCE)
-"""What NCCL has algorithms for; its all-to-all is sends and receives."""
+"""Collectives for which NCCL has algorithms; its all-to-all is sends and receives."""
 
 
 class Channels(NamedTuple):
-    """How many channels NCCL's search finds, and the GB/s of each inside hosts and between them."""
+    """The number of channels that NCCL's search finds, and the GB/s of each inside hosts and between them."""
 
     number: int
     inside: float
@@ -61,24 +61,24 @@ class Channels(NamedTuple):
 
 @dataclass(frozen=True)
 class NcclCluster:
-    """What the model asks of a machine.
+    """The properties of a machine that the model uses.
 
     Parameters
     ----------
     generation
         One of `heuristics.nccl.constants.GENERATIONS`.
     hosts, gpus
-        How many, and how many GPUs each has.
+        The number of hosts, and of GPUs in each.
     channels
-        Of rings and trees.
+        The channels of rings and trees.
     nvls
-        Of NVLS; None: its switches do not add and multicast.
+        The channels of NVLS; None: its switches do not add and multicast.
     cpu
         The vendor of the processors, one of `POSTING`.
     wire
-        Between the GPUs of a host.
+        The wire between the GPUs of a host.
     latency
-        Microseconds that the network takes besides.
+        Additional microseconds of the network.
     alike
         Whether the rings of all channels have the same order.
     plain_trees
@@ -106,7 +106,7 @@ class NcclCluster:
 
     @property
     def ranks(self) -> int:
-        """How many GPUs there are."""
+        """The number of GPUs."""
         return self.hosts * self.gpus
 
     @property
@@ -116,17 +116,17 @@ class NcclCluster:
 
     @property
     def depth(self) -> int:
-        """How high the tree of hosts is."""
+        """The height of the tree of hosts."""
         return self.hosts.bit_length() - 1
 
     @property
     def row(self) -> int:
-        """The place of its number of hosts in the constants that go by it."""
+        """The place of its number of hosts in the triples of the constants."""
         return min(self.hosts, 3) - 1
 
 
 class Estimate(NamedTuple):
-    """What the model says of an algorithm with a protocol: it takes so many microseconds."""
+    """The model's time, in microseconds, of an algorithm with a protocol."""
 
     algorithm: Algorithm
     protocol: Protocol
@@ -134,7 +134,7 @@ class Estimate(NamedTuple):
 
 
 def choice(cluster: NcclCluster, kind: Kind, size: float) -> Estimate:
-    """Return what NCCL chooses for M = `size` bytes, the first of the fastest in NCCL's order.
+    """Return NCCL's choice for M = `size` bytes, the first of the fastest in NCCL's order.
 
     Examples
     --------
@@ -195,7 +195,7 @@ def _a_channel(cluster: NcclCluster, size: float) -> float:
 
 
 def steps(kind: Kind, nodes: int) -> int:
-    """Return the steps of a ring of so many ranks, or of so many hosts."""
+    """Return the steps of a ring of `nodes` ranks, or of `nodes` hosts."""
     return {Kind.ALLREDUCE: 2 * (nodes - 1), Kind.BROADCAST: nodes, Kind.REDUCE: nodes}.get(kind, nodes - 1)
 
 
@@ -219,7 +219,7 @@ def latency(cluster: NcclCluster, kind: Kind, algorithm: Algorithm, protocol: Pr
 def _round_latency(
     cluster: NcclCluster, kind: Kind, protocol: Protocol, inside: float, between: float
 ) -> float:
-    """Return what going round a ring takes."""
+    """Return the latency of going round a ring."""
     count = steps(kind, cluster.ranks)
     if kind in (Kind.BROADCAST, Kind.REDUCE):
         chunked = protocol is Protocol.SIMPLE and not cluster.alike
@@ -234,7 +234,7 @@ def _round_latency(
 
 
 def bandwidth(cluster: NcclCluster, kind: Kind, algorithm: Algorithm, protocol: Protocol) -> float:
-    """Return the GB/s of M."""
+    """Return the bandwidth B: GB/s of M."""
     if algorithm in (Algorithm.NVLS, Algorithm.NVLS_TREE):
         return _switch_bandwidth(cluster, kind, algorithm)
     number, inside, between = cluster.channels
@@ -259,7 +259,7 @@ def bandwidth(cluster: NcclCluster, kind: Kind, algorithm: Algorithm, protocol: 
 
 
 def _switch_bandwidth(cluster: NcclCluster, kind: Kind, algorithm: Algorithm) -> float:
-    """Return the same through switches that add and multicast: those of hosts, and trees between these."""
+    """Return B through switches that add and multicast: those of hosts, and trees between these."""
     number, inside, between = cluster.nvls or cluster.channels
     a_channel = inside * cluster.known.nvls * (number - 1) / number
     if kind is not Kind.ALLREDUCE:

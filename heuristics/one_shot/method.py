@@ -1,10 +1,9 @@
-"""The method `one_shot_allreduce`: which roots, over which links, in how many pieces.
+"""The method `one_shot_allreduce`: the choice of roots, links and pieces.
 
-Which of its shortest paths each sum takes is balanced much as in `heuristics.classic.stepwise`: a link
-that is busy for L in a step costs s (2 L + t) for a message of s bytes that takes t, so that the sum of
-bandwidth times load squared falls, which is least where all links are busy equally long; and all messages
-choose anew a few times. The roots are those of the least time, by the sum over steps of α and the largest
-load over bandwidth.
+The shortest paths of the sums are balanced much as in `heuristics.classic.stepwise`. A link that is busy for
+L in a step costs s (2 L + t) for a message of s bytes that takes t. So the sum of bandwidth times load
+squared falls, which is least where all links are busy equally long. All messages choose again a few times.
+The roots are those of the least time, by the sum over steps of α and the largest load over bandwidth.
 """
 
 from __future__ import annotations
@@ -52,11 +51,11 @@ class _Laid(NamedTuple):
     seconds
         The sum over steps of α and the largest load over bandwidth.
     pieces
-        In how many each part is cut.
+        The number of pieces of each part.
     parts
         In the order of items, turns and pieces.
     link
-        int64: of all messages that are added, then of all that are spread.
+        int64: the links of all messages that are added, then of all that are spread.
     """
 
     seconds: float
@@ -66,14 +65,14 @@ class _Laid(NamedTuple):
 
 
 class _RootTrial:
-    """What comes of some shapes.
+    """A trial of some shapes.
 
     Parameters
     ----------
     network, problem
-        On what, and what is asked.
+        The network and the task.
     shapes
-        Of each dimension; those of dimensions alike take turns.
+        The shape of each dimension; those of equivalent dimensions take turns.
     alternate
         Whether the moves of dimensions alternate.
     """
@@ -100,7 +99,7 @@ class _RootTrial:
         ]
         plain = [own[0] for own in lines[0]]
         self.turns = 1
-        """In how many parts an item is cut."""
+        """The number of parts of an item."""
         if k > 1:
             least = TUNING.least_parts if alternate else 1
             part = part_of(network, list(itertools.chain(*plain)))
@@ -108,12 +107,12 @@ class _RootTrial:
             self.turns = k * min(few, -(-least // (ranks * k))) or 1
         parts = ranks * self.turns
         self.orders = Orders(network, lines, max(k, parts // -(-parts // TUNING.most_orders) // k * k))
-        """In which orders the dimensions move."""
+        """The orders in which the dimensions move."""
         items = np.unique(np.linspace(0, ranks - 1, TUNING.sample).astype(int))
         sample = [self.part(item, 0, self.orders.nested()) for item in items]
         mean = sum(len(part.chunk) + len(part.target) for part in sample) / len(sample)
         self.rows = mean * ranks * self.turns
-        """About how many transfers there are."""
+        """The approximate number of transfers."""
         steps = max(max(part.step.max(), part.later.max(initial=0)) for part in sample)
         alpha, bandwidth = network.topology.alpha, network.topology.bandwidth
         rate = int(bandwidth.numerators.sum(dtype=object)) / bandwidth.denominator
@@ -122,7 +121,7 @@ class _RootTrial:
         """Seconds, if the links were used evenly."""
 
     def part(self, item: int, turn: int, orders: Int64Array) -> OneShotPart:
-        """Return how a part of an item is added up."""
+        """Return a part of an item: how it is added up."""
         k, number = len(self.shapes), item * self.turns + turn
         first = (int(self.network.place[:, item].sum()) + turn) % k
         order = orders[(first + number // k * k) % len(orders)]
@@ -137,7 +136,7 @@ class _RootTrial:
         return self.made[key]
 
     def turned(self, first: int) -> list[RootSpacing]:
-        """Return the shape of each dimension, where those alike take turns from the `first` on."""
+        """Return the shape of each dimension, where equivalent ones take turns from the `first` on."""
         kind, k = self.network.kind, len(self.shapes)
         left = {
             own: [shape for shape, like in zip(self.shapes, kind, strict=True) if like == own] for own in kind
@@ -147,7 +146,7 @@ class _RootTrial:
         return [shape[dimension] for dimension in range(k)]
 
     def moves(self, dimension: int, shape: RootSpacing, seed: int) -> list[Move]:
-        """Return a dimension's moves; a root is at the seed if it can be, and where else it takes some."""
+        """Return a dimension's moves; a root is at the seed if it can be."""
         if (dimension, shape, seed) not in self.found:
             line = self.network.line[dimension]
             chosen = line.roots(shape, seed)
@@ -228,7 +227,7 @@ class _RootTrial:
             for name in ("step", "later")
         )
         of = OneShotPart(*(np.concatenate(column) for column in zip(*parts, strict=True)))
-        # Which copy a rank gets of those that are spread depends on the link over which it comes.
+        # The copy that a rank gets of those that are spread depends on the link over which it comes.
         held = of.held.reshape(len(parts), len(self.network.hops))
         chunk = np.concatenate([base[up] + of.chunk, 0 * down])
         for now in np.unique(of.later):
@@ -245,7 +244,7 @@ class _RootTrial:
 
 
 class _AllowedLinks(NamedTuple):
-    """In CSR form the links that messages may take: those of key i are links[begin[i] : begin[i + 1]]."""
+    """The links that messages may take, in CSR form: those of key i are links[begin[i] : begin[i + 1]]."""
 
     begin: Int64Array
     links: Int64Array
@@ -262,7 +261,7 @@ def _choose(
     link: Int64Array,
     rounds: int,
 ) -> None:
-    """Let each message choose the cheapest of its links, so many times over."""
+    """Let each message choose the cheapest of its links, `rounds` times."""
     for turn in range(rounds):
         for message in range(len(key)):
             busy = load[step[message]]
@@ -300,7 +299,7 @@ def synthesize(problem: Problem, options: OneShotOptions, rng: np.random.Generat
 def _fastest(
     trials: Sequence[_RootTrial], left: int, best: tuple[_RootTrial, _Laid] | None = None
 ) -> tuple[_RootTrial, _Laid]:
-    """Return the fastest, in as many pieces as help; the work is bounded whatever α is."""
+    """Return the fastest trial, in as many pieces as help; the work is bounded for any α."""
     small = [trial for trial in trials if trial.rows <= TUNING.most_transfers] or list(trials[-1:])
     small.sort(key=lambda trial: trial.estimate)
     best = best or (small[0], small[0].laid(1)[0])
@@ -321,7 +320,7 @@ def _fastest(
 
 
 def _choices(network: DimensionalNetwork, options: OneShotOptions) -> list[tuple[RootSpacing, ...]]:
-    """Return the shapes that are tried, of each dimension one; those of dimensions alike in one order."""
+    """Return the shapes that are tried, one for each dimension; equivalent dimensions have one order."""
     lines, kind = network.line, network.kind
     if options.hub_radius is not None:
         return [tuple(RootSpacing(min(options.hub_radius, line.widest), None) for line in lines)]

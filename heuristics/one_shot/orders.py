@@ -1,11 +1,11 @@
-"""In which order the dimensions of a network make their moves.
+"""The order in which the dimensions of a network make their moves.
 
-Which links a line uses when it moves does not depend on how far the other dimensions are, only how many
-lines there are that move. So the parts of a vector are spread over orders such that in every step as many
-different moves as can be are made: each part takes the cheapest way through the lattice of how far the
-dimensions are, where a link that is busy for L costs s (2 L + t) as in `method`, and all parts choose anew a
-few times. On a mesh of k dimensions the first step then takes 1 / k of the vector over a link, the second
-1 / 2 k, and so on to the middle and back.
+The links that a line uses when it moves do not depend on the progress of the other dimensions; only the
+number of lines that move does. So the parts of a vector are spread over orders such that in every step as
+many different moves as possible are made. The state of a part is the progress of each dimension. Each part
+takes the cheapest path through the lattice of states, where a link that is busy for L costs s (2 L + t) as in
+`method`, and all parts choose again a few times. On a mesh of k dimensions the first step then takes 1 / k of
+the vector over a link, the second 1 / 2 k, and so on to the middle and back.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from tutti.topologies.exact import FloatArray, Int64Array, offsets_of
 from tutti.topologies.kernels import kernel
 
 Lines = Sequence[Sequence[Move]]
-"""Of a dimension: its moves for an item in each of its places."""
+"""The moves of a dimension for an item in each of its places."""
 
 
 class Orders:
-    """Orders in each of which the moves of a dimension keep theirs.
+    """Orders in each of which the moves of a dimension keep their order.
 
     Where some dimension makes copies of sums, the sum is spread after all have added up.
 
     Parameters
     ----------
     network
-        Which.
+        The network.
     lines
-        Of each dimension, for the orders whose numbers are 0, 1, ... modulo its length; an item in one place
-        will do where moves don't alternate.
+        The lines of each dimension, for the orders whose numbers are 0, 1, ... modulo its length; an item in
+        one place suffices where moves don't alternate.
     count
-        How many orders at most, a multiple of that length.
+        Largest number of orders, a multiple of that length.
     """
 
     def __init__(self, network: DimensionalNetwork, lines: Sequence[Sequence[Lines]], count: int) -> None:
@@ -64,7 +64,7 @@ class Orders:
         Returns
         -------
         list[Int64Array]
-            Of shape (orders, moves): the dimension that moves.
+            Shape (orders, moves): the dimension that moves.
         """
         both = len(self.lines) > 1 and not self.late
         return [self.nested(), self.one_by_one()] if both else [self.nested()]
@@ -98,7 +98,7 @@ class Orders:
 
     @cached_property
     def _lattice(self) -> _Lattice:
-        """What the dimensions do as far as they are."""
+        """The moves of the dimensions, as the search for paths needs them."""
         k, network = len(self.lines), self.network
         number = np.array([[len(own) for own in alike] for alike in self.moves])
         added = np.array([[sum(move.hops >= 0 for move in own) for own in alike] for alike in self.moves])
@@ -129,18 +129,18 @@ class _Lattice(NamedTuple):
     Parameters
     ----------
     steps
-        int64, shape (classes, dimensions, moves): how many a move takes.
+        int64, shape (classes, dimensions, moves): the number of steps of a move.
     number, added
-        int64, shape (classes, dimensions): how many moves there are, and until all have added up.
+        int64, shape (classes, dimensions): the number of moves, and of moves until all have added up.
     late
         Whether the sum is spread after all have added up.
     busy
-        float64, shape (classes, dimensions, moves + 1): `_busy`.
+        float64, shape (classes, dimensions, moves + 1): see `_busy`.
     row, begin, link, seconds
-        Which links a move uses in a step, and for how many seconds a byte, in CSR form: row has the shape
-        (classes, dimensions, moves, steps).
+        The links that a move uses in a step, and for how many seconds a byte, in CSR form; the shape of row
+        is (classes, dimensions, moves, steps).
     links
-        How many there are at most in a dimension.
+        Largest number of links in a dimension.
     """
 
     steps: Int64Array
@@ -156,7 +156,7 @@ class _Lattice(NamedTuple):
 
 
 def _busy(lines: Lines) -> FloatArray:
-    """Return for how many of all items the busiest coordinate takes part, before each move and at the end."""
+    """Return the fraction of items in which the busiest coordinate takes part, before each move and after."""
     parts = []
     for moves in lines:
         parts.append([np.ones(len(moves[0].roots.all.before), dtype=bool)])
@@ -167,7 +167,7 @@ def _busy(lines: Lines) -> FloatArray:
 
 
 def _used(linked: Int64Array, moves: Sequence[Move]) -> FloatArray:
-    """Return for how many of all items each link of a line is used in each step of a move."""
+    """Return the fraction of all items for which each link of a line is used in each step of a move."""
     source, target = linked
     used = np.zeros((max(move.steps for move in moves), len(source)))
     for move in moves:
@@ -185,7 +185,7 @@ def _used(linked: Int64Array, moves: Sequence[Move]) -> FloatArray:
 
 
 def _nearer(source: Int64Array, target: Int64Array, far: Int64Array, hops: int) -> FloatArray:
-    """Return by which part each of those so many hops away sends over each link that leads nearer."""
+    """Return the fraction that each rank `hops` hops away sends over each link that leads nearer."""
     ways = (far[source] == hops) & (far[target] == hops - 1)
     parts: FloatArray = ways / np.maximum(np.bincount(source, ways, minlength=len(far)), 1)[source]
     return parts
@@ -193,7 +193,7 @@ def _nearer(source: Int64Array, target: Int64Array, far: Int64Array, hops: int) 
 
 @kernel
 def _choose(lattice: _Lattice, pieces: int, orders: Int64Array, rounds: int) -> None:
-    """Let each order take its cheapest way through the lattice, so many times over."""
+    """Let each order take its cheapest path through the lattice, `rounds` times."""
     k = len(lattice.steps)
     load = np.zeros((lattice.steps.sum(axis=2).sum(axis=1).max() + pieces, k, lattice.links))
     until = np.zeros_like(load)  # the load of all steps before each
@@ -225,7 +225,7 @@ def _search(
     at: Int64Array,
     best: Int64Array,
 ) -> None:
-    """Find which dimension moves best in each state; of equal ones another for each row."""
+    """Find which dimension moves best in each state; of equal ones a different one for each row."""
     k = len(at)
     i, cost = row % k, np.zeros(len(best))
     for state in range(len(best) - 2, -1, -1):
@@ -255,7 +255,7 @@ def _may_move(lattice: _Lattice, i: int, d: int, at: Int64Array) -> bool:
 def _cost(
     lattice: _Lattice, i: int, d: int, at: Int64Array, time: int, pieces: int, until: FloatArray
 ) -> float:
-    """Return what the next move of a dimension costs."""
+    """Return the cost of the next move of a dimension."""
     cost, part = 0.0, _part(lattice.busy[i], at, d)
     for step in range(lattice.steps[i, d, at[d]]):
         row = lattice.row[i, d, at[d], step]
@@ -268,7 +268,7 @@ def _cost(
 
 @kernel
 def _part(busy: FloatArray, at: Int64Array, dimension: int) -> float:
-    """Return for how many of all items a line of a dimension moves."""
+    """Return the fraction of all items for which a line of a dimension moves."""
     part = 1.0
     for other in range(len(at)):
         if other != dimension:
@@ -286,7 +286,7 @@ def _add(
     load: FloatArray,
     at: Int64Array,
 ) -> None:
-    """Add, or take away, how long an order has the links busy in each step."""
+    """Add, or subtract, the times for which an order keeps the links busy in each step."""
     at[:] = 0
     time = 0
     for d in order:

@@ -1,4 +1,4 @@
-"""What is sent when, to add up a part of the vector at its roots and to spread the sum."""
+"""The messages that add up a part of the vector at its roots and spread the sum."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tutti.topologies.exact import BoolArray, Int64Array, IntArray
 class MessageKeys:
     """Keys of messages, which say over which links they may go.
 
-    From u to w beside it: u N + w. From u to the nearest of some, and from it to u:
+    From u to its neighbour w: u N + w. From u to the nearest of some ranks, and from that one to u:
     (N + 2 number + 0 or 1) N + u.
     """
 
@@ -23,7 +23,7 @@ class MessageKeys:
         self.ranks = ranks
 
     def between(self, source: IntArray, target: IntArray) -> Int64Array:
-        """Return the keys of messages from ranks to ranks beside them."""
+        """Return the keys of messages from ranks to neighbouring ranks."""
         return source.astype(np.int64) * self.ranks + target
 
     def inward(self, near: RootSet, rank: IntArray) -> Int64Array:
@@ -36,16 +36,16 @@ class MessageKeys:
 
 
 class OneShotPart(NamedTuple):
-    """How a part of an item is added up and spread, as arrays.
+    """A part of an item, as arrays: how it is added up and spread.
 
     Parameters
     ----------
     copy_of
         int64, shape (chunks,): the chunk, numbered 0, and its copies.
     chunk, toward, step
-        int64: the messages that are added: what, with which key (`MessageKeys`), in which step.
+        int64: the messages that are added: their chunk, key (`MessageKeys`) and step.
     along, target, later
-        int64: those with which the sum is spread: with which key, to whom, in which step.
+        int64: the messages that spread the sum: their key, target and step.
     held
         int64, shape (ranks,): the copy that each last root ends with.
     """
@@ -61,15 +61,15 @@ class OneShotPart(NamedTuple):
 
 
 class Move(NamedTuple):
-    """What all lines of a dimension do at a time.
+    """A move of all lines of a dimension together.
 
     Parameters
     ----------
     dimension, roots
-        Whose lines, and the roots there.
+        The dimension of the lines, and the roots there.
     hops
-        Ranks that far from the nearest root send what they have added up towards it; 0: the roots add up;
-        below 0: ranks that far behind the nearest root are told.
+        Ranks this far from the nearest root send what they have added up towards it; 0: the roots add up;
+        below 0: ranks this far behind the nearest root receive the sum.
     """
 
     dimension: int
@@ -78,7 +78,7 @@ class Move(NamedTuple):
 
     @property
     def steps(self) -> int:
-        """How many this takes."""
+        """The number of steps of this move."""
         return 1 if self.hops else self.roots.steps
 
     def taking(self, before: BoolArray) -> BoolArray:
@@ -99,7 +99,7 @@ def moves_of(dimension: int, roots: Roots, shape: RootSpacing) -> list[Move]:
 
 
 def part_of(network: DimensionalNetwork, moves: Sequence[Move]) -> OneShotPart:
-    """Return how a part goes through the dimensions.
+    """Return a part that goes through the dimensions by these moves.
 
     The moves of the dimensions may alternate: those that take part are the products of the coordinates that
     do in each, and what a line does is the same whatever the other dimensions have added up. Only copies must
@@ -112,7 +112,7 @@ def part_of(network: DimensionalNetwork, moves: Sequence[Move]) -> OneShotPart:
 
 
 class _Making:
-    """A part as it is made: who takes part by now, what each of them holds, and the steps so far."""
+    """A part while it is made: the ranks that take part by now, what each holds, and the steps so far."""
 
     def __init__(self, network: DimensionalNetwork) -> None:
         ranks = len(network.hops)
@@ -152,10 +152,10 @@ class _Making:
         return np.flatnonzero(taking)
 
     def _exchange(self, rank: Int64Array, dimension: int, roots: Roots) -> None:
-        """Add up in each clique of a line what all who take part in it have.
+        """Add up in each clique of a line what all ranks that take part in it have.
 
-        Those on the way send when the ones behind them have; what was added up before goes on in a copy for
-        each clique.
+        A rank on the path sends when the ones behind it have. What was added up before continues in a copy
+        for each clique.
         """
         place, chunk = self.network.place[dimension, rank], self.held[rank]
         if roots.copies:

@@ -1,4 +1,4 @@
-"""Who adds up an item: roots in the lines of each dimension of a network."""
+"""The roots that add up an item, in the lines of each dimension of a network."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class OneShotTuning(NamedTuple):
     fastest number is smaller. For larger data, a larger value makes lines of ranks faster by less than 1 %,
     but needs more transfers."""
     least_parts: int
-    """Parts of the vector where the moves of dimensions alternate. More load links more evenly. Half or twice
-    as many changed times by -0.7 to +1.1 %."""
+    """Number of parts of the vector where the moves of dimensions alternate. More load links more evenly.
+    Half or twice as many changed times by -0.7 to +1.1 %."""
     most_orders: int
     """Largest number of orders of alternating moves. Half or twice as many changed times by -0.7 to 0 %."""
     most_choices: int
@@ -79,16 +79,16 @@ TUNING = OneShotTuning(
 
 
 class RootSpacing(NamedTuple):
-    """How the roots of an item lie in a line.
+    """The placement of the roots of an item in a line.
 
     Parameters
     ----------
     radius
-        So many hops at most is each rank from the nearest root.
+        Largest number of hops from a rank to the nearest root.
     apart
-        Sums are made on the way to the nearest root, and the roots, joined each to each, exchange theirs if
-        this is 1; if it is 0 there is one root. None: each root has an in-tree of its own, or each clique of
-        roots does, whose members then exchange theirs, where that takes no more steps.
+        1: sums are made on the path to the nearest root, and the roots, all joined to each other, exchange
+        theirs. 0: the same with one root. None: each root has an in-tree of its own; or each clique of roots
+        does, whose members then exchange theirs, if that takes no more steps.
     """
 
     radius: int
@@ -96,21 +96,21 @@ class RootSpacing(NamedTuple):
 
     @property
     def gathers(self) -> bool:
-        """Whether sums are made on the way to the nearest root."""
+        """Whether sums are made on the path to the nearest root."""
         return self.apart is not None
 
 
 class RootSet(NamedTuple):
-    """Some coordinates in the lines of a dimension, and the ways to them and from them.
+    """Some coordinates in the lines of a dimension, and the paths to them and from them.
 
     Parameters
     ----------
     number
-        Of these, among all of a trial.
+        Their number among all sets of a trial.
     coordinates
-        int64: theirs.
+        int64: the coordinates.
     before, after
-        int64, shape (size,): how many hops it is from each coordinate to the nearest of them, and back.
+        int64, shape (size,): the hops from each coordinate to the nearest of them, and back.
     inward, outward
         int64: the links that lead one hop nearer to them, and one hop away.
     """
@@ -129,11 +129,11 @@ class Roots(NamedTuple):
     Parameters
     ----------
     gathers
-        As of their shape.
+        See `RootSpacing.gathers`.
     all
         The roots.
     cliques
-        The same in cliques, which all add up everything.
+        The same roots in cliques, each of which adds up everything.
     """
 
     gathers: bool
@@ -142,27 +142,27 @@ class Roots(NamedTuple):
 
     @property
     def deepest(self) -> int:
-        """How far from a clique the ranks are that take part when the roots add up."""
+        """The largest distance to a clique of the ranks that take part when the roots add up."""
         return 0 if self.gathers else max(int(clique.before.max()) for clique in self.cliques)
 
     @property
     def steps(self) -> int:
-        """In how many the roots add up."""
+        """The number of steps in which the roots add up."""
         return self.deepest + any(len(clique.coordinates) > 1 for clique in self.cliques)
 
     @property
     def copies(self) -> bool:
-        """Whether each clique needs a copy of what it adds up; what is exchanged in one step needs none."""
+        """Whether each clique needs a copy of what it adds up; an exchange in one step needs none."""
         return len(self.cliques) > 1 and max(int(clique.before.max()) for clique in self.cliques) > 1
 
 
 class GridLine:
-    """The ranks of a line, and who can be its roots.
+    """The ranks of a line, and its possible roots.
 
     Parameters
     ----------
     hops
-        int32, shape (size, size): between its ranks.
+        int32, shape (size, size): hops between its ranks.
     """
 
     def __init__(self, hops: Int32Array) -> None:
@@ -203,7 +203,7 @@ class GridLine:
         )
 
     def admitted(self, shape: RootSpacing) -> list[Int64Array]:
-        """Return the roots of those seeds that can be some, of all or, on long lines, of a sample."""
+        """Return the roots for each possible seed; on long lines, for a sample of them."""
         if shape not in self._admitted:
             seeds = np.linspace(
                 0, self.size - 1, min(self.size, max(TUNING.least_seeds, TUNING.most_seeds // self.size))
@@ -213,7 +213,7 @@ class GridLine:
         return self._admitted[shape]
 
     def _covering(self, shape: RootSpacing, seed: int) -> Int64Array | None:
-        """Return `seed`, and then who reaches the most, until all are near; None: they can't be."""
+        """Return `seed`, then greedily the rank that reaches the most, until all are near; None: no way."""
         if not shape.radius and not shape.gathers:
             return np.arange(self.size)
         reached, joined = self._near[shape.radius], self._near[-1]
@@ -233,13 +233,13 @@ class GridLine:
         return np.sort(chosen)
 
     def _messages(self, shape: RootSpacing, roots: Int64Array) -> int:
-        """Return how many there are."""
+        """Return the number of messages."""
         cliques = [len(clique) for clique in self.cliques(shape, roots, int(roots[0]))]
         return sum(self.size - n + n * (n - 1) for n in cliques) + self.size - len(roots)
 
     @cached_property
     def _near(self) -> list[BoolArray]:
-        """Which ranks are within each radius: [radius][from, to]."""
+        """The ranks within each radius: [radius][from, to]."""
         return [self.hops <= radius for radius in range(self.widest + 1)]
 
     @cached_property
@@ -261,7 +261,7 @@ class GridLine:
 
 
 class DimensionalNetwork:
-    """A network in dimensions; one that is no grid has a single one."""
+    """A network by dimensions; one that is no grid has a single dimension."""
 
     def __init__(self, topology: Topology) -> None:
         self.topology, self.hops, grid = topology, hop_distances(topology), grid_of(topology)
@@ -279,7 +279,7 @@ class DimensionalNetwork:
             for line in [np.moveaxis(self.rank, dimension, 0).reshape(n, -1)[:, 0]]
         ]
         self.kind = [next(i for i, like in enumerate(hops) if np.array_equal(own, like)) for own in hops]
-        """The first dimension like each."""
+        """The first dimension equivalent to each."""
         lines = {kind: GridLine(hops[kind]) for kind in self.kind}
         self.line = [lines[kind] for kind in self.kind]
         """The lines of each dimension."""
@@ -299,7 +299,7 @@ class DimensionalNetwork:
         return found
 
     def near(self, number: int, dimension: int, chosen: Int64Array) -> RootSet:
-        """Return these coordinates, and the links on the shortest ways to them and from them."""
+        """Return these coordinates, and the links on the shortest paths to them and from them."""
         line, place = self.line[dimension].hops, self.place[dimension]
         before, after = (
             line[:, chosen].min(axis=1).astype(np.int64),

@@ -1,8 +1,8 @@
 """Rails: allgathers on machines, or planes, joined place by place, timed so that no port or rail waits.
 
-Read `method` first, which says what is made where. On machines `machines` finds ports and adapters and plays
-one rank's timeline, which is that of all; `aggregated` has what switches do that multicast, and add.
-On planes `planes` finds the parts and the trees inside, `plane_schedule` plans what rails bring, and
+Read `method` first, which says which part is made where. On machines `machines` finds ports and adapters and
+plays the timeline of one rank, which is that of all. `aggregated` is for switches that multicast, and add. On
+planes `planes` finds the parts and the trees inside, `plane_schedule` plans the data that rails bring, and
 `spreading` sends it on along the trees.
 """
 

@@ -7,15 +7,16 @@ Rank (b, g), of B machines of G ranks, looks after a shard. Its *hop-h* job is t
 * *spread* the owner sends the sum across to (b + h, g), which sends it up to the switch; it multicasts it
   down to the others. For h = 0 the owner itself does.
 
-By its adapter, at n bytes/s, a rank so sends 2 (B - 1)/N M, and by its port, at v, M: where n is slow the
-time is 2 (B - 1)/N M/n, what the partition bound says of machines, and an α a message, if the adapter never
-waits. Its messages across grow from small ones when sums are gathered, and shrink to small ones when they are
-spread, so that it begins soon and ports are soon done. Each shard has two halves: the first is summed before
-the second, so that it is spread first, while the second is. Ports do first what adapters wait for or brought,
-and jobs of hop 0 when there is nothing else. Of small shards all is one part.
+So a rank sends 2 (B - 1)/N M by its adapter, at n bytes/s, and M by its port, at v. If n is slow and the
+adapter never waits, the time is 2 (B - 1)/N M/n, which is the partition bound for machines, and an α a
+message. The messages across grow from small ones when sums are gathered, and shrink to small ones when they
+are spread. So the adapter begins soon and ports are soon done. Each shard has two halves. The first is summed
+first and spread while the second is summed. Ports first do jobs that adapters wait for or brought, and jobs
+of hop 0 when there is nothing else. Small shards are not cut.
 
-An allgather only spreads. What comes down to a rank from all others of its machine is one message, as the
-switch holds what they sent up; without a switch that multicasts it would be a message, and an α, from each.
+An allgather only spreads. All data that comes down to a rank from the others of its machine is one message,
+as the switch holds what they sent up. Without a switch that multicasts it would be a message, and an α, from
+each.
 """
 
 from __future__ import annotations
@@ -35,13 +36,14 @@ from tutti.topologies.exact import Int64Array, offsets_of
 from tutti.topologies.topology import Topology
 
 SHARES, LEAST, PARTS = (0.15, 0.2, 0.25, 0.3, 0.4, 1.0), (4.0, 6.0, 8.0, 12.0), (1, 2, 4, 8)
-"""What is tried: shares of what has been or is still to be sent, the α of the least message, and in how many
-parts jobs of hop 0 are done; if in one, shards of sums have no halves."""
+"""The values that are tried. A message across has this fraction of the data sent before it, or still to be
+sent, but at least this multiple of the bytes of α. Jobs of hop 0 have this number of parts; if it is one,
+shards of sums have no halves."""
 MOST_MACHINES = 16
 
 
 class SwitchDirection(IntEnum):
-    """Up to the switch, down from it, across to another machine."""
+    """The direction of a message: up to the switch, down from it, or across to another machine."""
 
     UP = 0
     DOWN = 1
@@ -60,7 +62,7 @@ class RankMessage(NamedTuple):
 
 @dataclass(frozen=True)
 class Course:
-    """Jobs in the order in which they start, when, and when all is over."""
+    """Jobs in the order in which they start, their starts, and the end of all."""
 
     jobs: list[RankMessage]
     start: list[float]
@@ -82,7 +84,7 @@ def _switches(topology: Topology, found: Machines) -> set[int]:
 
 
 def fastest_course(load: MachineCosts, *, adds: bool) -> Course:
-    """Return the course that is over first, of those tried; one that `adds` makes what it spreads."""
+    """Return the course that ends first, of those tried; one that `adds` makes what it spreads."""
     alphas = load.adapter_alpha / load.adapter
     tried = itertools.product(SHARES, LEAST, PARTS)
     courses = (play(load, share, int(least * alphas), parts, adds=adds) for share, least, parts in tried)
@@ -90,9 +92,9 @@ def fastest_course(load: MachineCosts, *, adds: bool) -> Course:
 
 
 def play(load: MachineCosts, share: float, least: int, parts: int, *, adds: bool) -> Course:
-    """Return the course with messages across of at least so many units.
+    """Return the course whose messages across have at least `least` units.
 
-    Whenever a port or an adapter is free it does the first of its jobs that may be done; an adapter's follow
+    Whenever a port or an adapter is free it does the first of its jobs that is ready; an adapter's jobs keep
     a fixed order.
     """
     jobs = _jobs(load, share, least, parts, adds=adds)
@@ -151,7 +153,7 @@ def _jobs(load: MachineCosts, share: float, least: int, parts: int, *, adds: boo
 def _across(
     load: MachineCosts, share: float, least: int, halves: list[tuple[int, int]]
 ) -> Iterator[tuple[int, int, int]]:
-    """Yield hop, low and high of what is sent across when sums are spread: less and less."""
+    """Yield hop, low and high of the messages across when sums are spread, ever smaller ones."""
     left = (load.machines - 1) * load.shard
     for cut, high in halves:
         for hop in range(1, load.machines):
@@ -163,7 +165,7 @@ def _across(
 
 
 def _waiting(jobs: list[RankMessage]) -> list[set[int]]:
-    """Return for each job those that must be over before."""
+    """Return for each job those that must end before."""
     number = {job: place for place, job in enumerate(jobs)}
     last = {False: SwitchDirection.ACROSS, True: SwitchDirection.DOWN}
     sums = [
@@ -193,12 +195,12 @@ def _waiting(jobs: list[RankMessage]) -> list[set[int]]:
 
 
 def _rank(job: RankMessage) -> tuple[bool, bool]:
-    """Return what goes first on a port: what is sent across, and of that what is spread."""
+    """Return a key that puts jobs of messages across first on a port, and of these those that spread."""
     return job.hop == 0, job.adds
 
 
 def _lasts(load: MachineCosts, job: RankMessage) -> tuple[float, float]:
-    """Return for how long a job holds its first link, and how much later it is over."""
+    """Return for how long a job holds its first link, and how much later it ends."""
     units = job.high - job.low
     if job.way is SwitchDirection.ACROSS:
         return load.adapter_alpha + units * load.adapter, load.adapter_alpha
@@ -207,7 +209,7 @@ def _lasts(load: MachineCosts, job: RankMessage) -> tuple[float, float]:
 
 
 def schedule_of_course(problem: Problem, found: Machines, shard: int, course: Course) -> Schedule:
-    """Return the schedule in which all ranks do what the course says, in the step clock."""
+    """Return the schedule in which all ranks do the jobs of the course, in the step clock."""
     cuts = np.unique([0, shard, *(end for job in course.jobs for end in (job.low, job.high))])
     ranks = problem.topology.num_ranks
     rows = [_rows(found, job) for job in course.jobs]
@@ -232,11 +234,11 @@ def schedule_of_course(problem: Problem, found: Machines, shard: int, course: Co
 
 
 def _rows(found: Machines, job: RankMessage) -> Int64Array:
-    """Return item and route of what all ranks send or are sent, (rows, 2). Routes: see `_routes`."""
+    """Return item and route of what all ranks send or receive, (rows, 2). Routes: see `_routes`."""
     boxes, ranks = found.rank.shape
     shape = (boxes, ranks, ranks)
     box, at, other = (axis.ravel() for axis in np.indices(shape))
-    # Up from `at` (or down to it) goes the shard of `other`, or of `at` itself, looked after by that place.
+    # Up from `at` (or down to it) goes the shard of `other`, or the shard of `at`, which owns it.
     shared = (job.way is SwitchDirection.UP) == job.adds and job.way is not SwitchDirection.ACROSS
     kept = at != other if shared else at == other
     box, at, other = box[kept], at[kept], other[kept]

@@ -1,16 +1,16 @@
-"""Machines of G ranks on one switch, with an adapter each, and what one rank does there, as all do the same.
+"""Machines of G ranks on one switch, with an adapter each; all ranks do the same, so one timeline is enough.
 
-Each rank of a machine has a *stream*, B shards long: first its own shard, which it has, then those of the
-ranks of its place in the other machines, of the machine before it first, which its adapter brings, cut into
-messages. All ranks of the machine need all its G streams. So each knows a prefix of every stream, of its own
-(distance 0) and of that of the rank at distance j before it, and by symmetry the lengths depend on j alone.
-The *timeline* of one rank's port and adapter is the schedule of all.
+Each rank of a machine has a *stream*, B shards long. First comes its own shard, which it has. Then come those
+of the ranks of its place in the other machines, the machine before it first; its adapter brings them, cut
+into messages. All ranks of the machine need all its G streams. So each knows a prefix of every stream, of its
+own (distance 0) and of that of the rank at distance j before it, and by symmetry the lengths depend on j
+alone. The *timeline* of one rank's port and adapter is the schedule of all.
 
-A message by the port goes to the rank at a distance d and carries what its receiver has not yet been told of
-all streams; distances follow each other in a cycle. A message by an adapter is cut so that it arrives just
-when the port becomes free. The streams are so spread up to an *end*; what is left of them reaches every rank
-by adapters alone, from the rank of its place in the machine whose shards these are. The earlier the end, the
-less the port has to do.
+A message by the port goes to the rank at a distance d. It carries the part of all streams that its receiver
+was not sent yet; distances follow each other in a cycle. A message by an adapter is cut so that it arrives
+just when the port becomes free. The streams are so spread up to an *end*. What is left of them reaches every
+rank by adapters alone, from the rank of its place in the machine that owns these shards. The earlier the end,
+the less the port has to do.
 
 A message of b bytes holds a port for α + b/v; it has arrived α after that, as its route is two links.
 """
@@ -42,7 +42,7 @@ class Machines:
     rank
         int64, shape (B, G).
     port, adapter
-        int64, shape (2, ranks): each rank's link to the switch, and that from it.
+        int64, shape (2, ranks): each rank's link to the switch, and the link back.
     """
 
     rank: Int64Array
@@ -51,7 +51,7 @@ class Machines:
 
 
 def machines(topology: Topology) -> Machines | str:
-    """Return the machines of a network, or why it is not made of such: a clause that begins with a verb."""
+    """Return the machines of a network, or why it has none: a clause that begins with a verb."""
     hosts = hosts_of(topology)
     if isinstance(hosts, str):
         return hosts
@@ -83,7 +83,7 @@ def _links(topology: Topology, hosts: Hosts) -> tuple[Int64Array, Int64Array] | 
 
 
 def _unlike(topology: Topology, found: Machines) -> str:
-    """Return what is not alike: who is on which switch, bandwidths, α; empty if all is."""
+    """Return what differs: the switches of ranks, bandwidths or α; empty if all are equal."""
     at_port = topology.target[found.port[0]], topology.source[found.port[1]]
     at_adapter = topology.target[found.adapter[0]], topology.source[found.adapter[1]]
     if any((end[found.rank] != at_port[0][found.rank[:, :1]]).any() for end in at_port):
@@ -98,15 +98,15 @@ def _unlike(topology: Topology, found: Machines) -> str:
 
 
 MOST = 512
-"""Messages of a port or an adapter; a timeline with more is given up."""
+"""Largest number of messages of a port or an adapter; a timeline with more is given up."""
 SLACK = 1e-6
-"""Of a unit: what is that late is in time."""
+"""Tolerance in units: data that is this much late is in time."""
 _SENT, _HEARD, _PIECES, _LANDED, _CUT, _NEED = range(6)
 _NOW, _FREE, _LOCAL = range(3)
 
 
 class MachineCosts(NamedTuple):
-    """B machines of G ranks, shards of so many units; seconds a unit and α of port and adapter."""
+    """B machines of G ranks, the units of a shard; seconds a unit and α of port and adapter."""
 
     machines: int
     ranks: int
@@ -118,12 +118,12 @@ class MachineCosts(NamedTuple):
 
 
 class SendRule(NamedTuple):
-    """Whom to send to and how much.
+    """The rule that says to which rank to send, and how much.
 
     The `distances` of the port's messages follow each other in a cycle. A message of the adapter has at least
     `least` units and this `share` of what is left up to the end, or all that its sender has for it. Adapters
-    bring each shard from its owner or, if `doubling`, as many as the receiver has from the machine as far
-    away (Bruck et al., TPDS 1997).
+    bring each shard from its owner or, if `doubling`, as many shards as the receiver has, from the machine as
+    far away (Bruck et al., TPDS 1997).
     """
 
     distances: Int64Array
@@ -133,9 +133,9 @@ class SendRule(NamedTuple):
 
 
 class PortMessages(NamedTuple):
-    """A port's messages, shapes (MOST,) and (MOST, G): when each starts and arrives, to which distance.
+    """A port's messages, shapes (MOST,) and (MOST, G): when each starts and arrives, and its distance.
 
-    It carries of each stream the units from `low` to `high`, by its distance from the receiver.
+    A message carries the units from `low` to `high` of each stream, by its distance from the receiver.
     """
 
     start: FloatArray
@@ -146,9 +146,9 @@ class PortMessages(NamedTuple):
 
 
 class Adapter(NamedTuple):
-    """An adapter's messages, shape (MOST,): when each starts and arrives, from how many machines before.
+    """An adapter's messages, shape (MOST,): when each starts and arrives, and from how many machines before.
 
-    It carries the units from `low` to `high` of one stream; of all G, if it is one of the last, the tails.
+    A message carries the units from `low` to `high` of one stream. The last ones, the tails, do so for all G.
     """
 
     start: FloatArray
@@ -170,7 +170,7 @@ class _TimelineProgress(NamedTuple):
 
 
 class MachineTimeline(NamedTuple):
-    """A timeline: messages, how many of port, adapter, and tails; seconds until port and adapter are done."""
+    """A timeline: messages, the numbers of port, adapter and tails; seconds until port and adapter end."""
 
     port: PortMessages
     adapter: Adapter
@@ -180,7 +180,7 @@ class MachineTimeline(NamedTuple):
 
 @kernel
 def play(load: MachineCosts, rule: SendRule, end: int) -> MachineTimeline:
-    """Return the timeline; invariant: until now all is decided, `told` is `known` and what is on its way."""
+    """Return the timeline; invariant: all is decided until now, `told` is `known` and what is under way."""
     times, units = np.zeros((4, MOST)), np.zeros((4, MOST), np.int64)
     streams = np.zeros((2, MOST, load.ranks), np.int64)
     port = PortMessages(times[0], times[1], units[0], streams[0], streams[1])
@@ -218,7 +218,7 @@ def play(load: MachineCosts, rule: SendRule, end: int) -> MachineTimeline:
 def _bring(load: MachineCosts, rule: SendRule, end: int, state: _TimelineProgress) -> None:
     """Cut the adapter's messages that have arrived by now; invariant: they follow each other without a gap.
 
-    One that needs what only just came to its sender waits for it.
+    A message whose data only just came to its sender waits for it.
     """
     adapter, count, clock = state.adapter, state.counts, state.clock
     while count[_CUT] < end and count[_PIECES] < MOST:
@@ -264,7 +264,7 @@ def _learn(state: _TimelineProgress, until: float) -> None:
 
 @kernel
 def _news(known: Int64Array, told: Int64Array, far: int) -> int:
-    """Return how many units the rank at this distance has not been told; its own stream it is not told."""
+    """Return the units that the rank at this distance was not sent yet; its own stream is not sent to it."""
     total = 0
     for j in range(len(known) - far):
         total += max(known[j] - told[j + far], 0)
@@ -275,7 +275,7 @@ def _news(known: Int64Array, told: Int64Array, far: int) -> int:
 
 @kernel
 def _later(load: MachineCosts, end: int, state: _TimelineProgress) -> float:
-    """Return when something arrives next, or enough does by the adapter; infinite if nothing will."""
+    """Return when something arrives next, or enough by the adapter; infinite if nothing will."""
     port, adapter, count, clock, _, _ = state
     later = np.inf
     if count[_HEARD] < count[_SENT]:
@@ -293,7 +293,7 @@ def _later(load: MachineCosts, end: int, state: _TimelineProgress) -> float:
 
 @kernel
 def _send(load: MachineCosts, state: _TimelineProgress, far: int, total: int) -> None:
-    """Send all news to the rank at a distance, and take those of the rank as far the other way."""
+    """Send all news to the rank at a distance, and receive those of the rank as far the other way."""
     port, _, count, clock, known, told = state
     place = count[_SENT]
     for j in range(load.ranks):
@@ -313,7 +313,7 @@ def _send(load: MachineCosts, state: _TimelineProgress, far: int, total: int) ->
 def _tails(load: MachineCosts, end: int, state: _TimelineProgress) -> tuple[int, float]:
     """Let adapters carry the rest of all streams, once machines know their own; return number and end.
 
-    Shard by shard, each from the machine whose it is.
+    The rest comes shard by shard, each from the machine that owns it.
     """
     adapter, count, clock = state.adapter, state.counts, state.clock
     place, cut, whole = count[_PIECES], end, load.machines * load.shard
@@ -331,11 +331,11 @@ def _tails(load: MachineCosts, end: int, state: _TimelineProgress) -> tuple[int,
 
 
 class MessagePart(NamedTuple):
-    """What a message carries of one shard.
+    """The part of one shard that a message carries.
 
-    `machine` and `place` say whose: of the receiver's machine less `machine` modulo B, and place less `place`
-    modulo G. The units are those from `low` to `high`. The sender is `hop` machines or, if that is 0,
-    `distance` places before the receiver.
+    `machine` and `place` give the owner: it is in the receiver's machine less `machine` modulo B, at its
+    place less `place` modulo G. The units are those from `low` to `high`. The sender is `hop` machines or, if
+    that is 0, `distance` places before the receiver.
     """
 
     start: float
@@ -348,7 +348,7 @@ class MessagePart(NamedTuple):
 
 
 def schedule_of(problem: Problem, found: Machines, load: MachineCosts, line: MachineTimeline) -> Schedule:
-    """Return the allgather in which all ranks do what the timeline says, in the step clock."""
+    """Return the allgather in which all ranks send what the timeline says, in the step clock."""
     parts = sorted(_parts(load, line), key=lambda part: part.start)
     cuts = np.unique([0, load.shard, *(end for part in parts for end in (part.low, part.high))])
     ranks = problem.topology.num_ranks
@@ -385,7 +385,7 @@ def _of_shards(shard: int, low: Any, high: Any) -> Iterator[tuple[int, int, int]
 
 
 def _rows(found: Machines, part: MessagePart, cuts: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array]:
-    """Return chunk, count and route of what all ranks receive."""
+    """Return chunk, count and route of the data that all ranks receive."""
     boxes, ranks = found.rank.shape
     machine, place = np.indices((boxes, ranks)).reshape(2, -1)
     item = found.rank[(machine - part.machine) % boxes, (place - part.place) % ranks]

@@ -1,20 +1,20 @@
 """Rails: an allgather on machines or planes that keeps ports and adapters busy with few messages.
 
-On machines of ranks on a switch a rank is told of (N - 1)/N M by its port to the machine's switch, at v
-bytes/s, and by its adapter, at n: no allgather is faster than (N - 1)/N M/(v + n). Ports that send K messages
-and adapters that send L, never waiting and done together, take α (v (K + 1) + n (L + 1))/(v + n) longer.
-Adapters carry each shard to the ranks of its place in the other machines; ports spread it there. All ranks do
-alike, so one rank's *timeline* (`heuristics.rails.machines`) is the whole schedule. The best is kept of many:
-by distances 1, 2, 4, ... what a rank passes on doubles (Bruck et al., TPDS 1997); by distances 1, ..., G - 1
-none waits for another. How small an adapter's messages get is tried out, and the end of what ports spread is
-where ports and adapters are done together.
+On machines of ranks on a switch a rank receives (N - 1)/N M in all, by its port to the machine's switch, at v
+bytes/s, and by its adapter, at n. So no allgather is faster than (N - 1)/N M/(v + n). Let ports send K
+messages and adapters L. If they never wait and end together, they take α (v (K + 1) + n (L + 1))/(v + n)
+longer. Adapters carry each shard to the ranks of its place in the other machines; ports spread it there. All
+ranks do the same, so one rank's *timeline* (`heuristics.rails.machines`) is the whole schedule. Many are
+tried and the best is kept. With distances 1, 2, 4, ... the data that a rank passes on doubles (Bruck et al.,
+TPDS 1997); with distances 1, ..., G - 1 no rank waits for another. The least size of an adapter's messages is
+tried out. Ports spread data up to the end at which ports and adapters are done together.
 
-Where ranks have links or other networks inside, and to those of their place in other *planes* a switch or
-links (`heuristics.rails.planes`), the rails are all that counts: `heuristics.rails.plane_schedule`. Where
-machines' switches multicast, all that comes down to a rank is one message, and where they add, too, an
-allreduce is made at once: `heuristics.rails.aggregated`.
+Planes (`heuristics.rails.planes`) have links or other networks between their ranks, and a switch or links
+between the ranks of one place. There only the rails count: `heuristics.rails.plane_schedule`. Where machines'
+switches multicast, all data that comes down to a rank is one message. Where they add, too, an allreduce is
+made as a whole: `heuristics.rails.aggregated`.
 
-Machines are the hosts that the network tells or, where it tells none, those that its links make plain.
+Machines are the hosts that the network names or, where it names none, those that its links make plain.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ from tutti.topologies.graphs.grid_structure import placed
 from tutti.topologies.topology import Topology
 
 DEFAULT_SIZE = Fraction(10**9)
-"""M in bytes where no size is given."""
+"""M in bytes if no size is given."""
 
 
 class RailsTuning(NamedTuple):
-    """Rules that are tried; more of them take longer."""
+    """Limits and rules that are tried; more of them take longer."""
 
     units: int
-    """Most units of a shard. There are fewer where a unit would be less than a byte."""
+    """Largest number of units of a shard. There are fewer where a unit would be less than a byte."""
     least: tuple[float, ...]
     """Least lengths of an adapter's messages that are tried, as multiples of the bytes that it sends in α."""
     shares: tuple[float, ...]
@@ -109,7 +109,7 @@ def _allgather(problem: Problem) -> Schedule:
 
 
 def fastest(topology: Topology, found: Machines, size: Fraction) -> tuple[MachineTimeline, MachineCosts]:
-    """Return the timeline that is done first, of those tried, and the load it is for."""
+    """Return the timeline that ends first, of those tried, and its load."""
     load = load_of(topology, found, size)
     every = (_balanced(load, rule) for rule in _rules(load))
     return min(every, key=lambda line: max(line.seconds)), load
@@ -151,7 +151,7 @@ def _rules(load: MachineCosts) -> Iterator[SendRule]:
 
 
 def _balanced(load: MachineCosts, rule: SendRule) -> MachineTimeline:
-    """Return the timeline with the best end: ports done first with an early one, adapters with a late one."""
+    """Return the timeline with the best end: with an early one ports end first, with a late one adapters."""
     least, most = load.shard, load.machines * load.shard
     best = play(load, rule, most)
     if best.seconds[0] <= best.seconds[1]:

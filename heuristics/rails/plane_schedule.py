@@ -1,20 +1,21 @@
 """Plans of planes joined by rails: what rails bring, how planes pass it on, and the search for the best plan.
 
-Rails bring all ranks the same pieces at the same time, and wait for nobody. A rank needs the shards of the
-P - 1 others of its rail. A *piece* is a part of one of them. Its sender is so many planes before the
-receiver. Pieces get smaller towards the end, so that the plane is soon through with the last.
+Rails bring all ranks the same pieces at the same time, and never wait. A rank needs the shards of the P - 1
+others of its rail. A *piece* is a part of one of them; its sender is some number of planes before the
+receiver. Pieces get smaller towards the end, so that the plane is soon done with the last.
 
 * Through a switch a rank has one link for all. Messages follow each other without a gap. A rank that has
   begun to get the first c shards, its own and those of the planes before it, gets the next ones from the rank
   c planes before, as far as that has them by then. So there are few messages, about as many as a postal tree
-  has levels (Bar-Noy, Kipnis, SPAA 1992), as it takes twice α to get what the next can be sent α later.
+  has levels (Bar-Noy, Kipnis, SPAA 1992), as data arrives 2 α after it was sent, while the
+  next message can leave after α.
 * With a link from every other rank of the rail, all owners send at the same time.
 
-Where rails are slower than what planes do with what they bring, their time is what counts: no allgather is
-faster than a rail at (P - 1)/N M bytes a rank. Messages of a rail wait for nothing, so they follow each other
-without a gap, an α each; what is left to choose is how small they get towards the end, as a plane must be
-through with all before when the last comes. More messages take more α, fewer leave more to do at the end. Of
-the plans tried, the one that is done first becomes the schedule of all ranks.
+If rails are slower than planes, the time of the rails is what counts: no allgather is faster than a rail at
+(P - 1)/N M bytes a rank. Messages of a rail wait for nothing, so they follow each other without a gap, an α
+each. The choice left is how small they get towards the end, as a plane must be done with all before when the
+last comes. More messages take more α, fewer leave more to do at the end. Of the plans tried, the one that
+ends first becomes the schedule of all ranks.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class RailPlaneTuning(NamedTuple):
     """Limits on the networks of planes, and the waits that are tried."""
 
     most_cells: int
-    """Most planes times places squared, which is the size of what a plane's messages carry."""
+    """Largest number of planes times places squared, which is the size of what a plane's messages carry."""
     most_ranks: int
     """Largest number of ranks."""
     most_links: int
@@ -56,15 +57,15 @@ TUNING = RailPlaneTuning(
 )
 
 SHARES, LEAST = (0.1, 0.2, 0.3, 0.5, 1.0), (1.0, 4.0, 16.0)
-"""Of rails' messages, the shares of what is left, and the least size in α: all of these are tried first."""
+"""Fractions of the rest that a rail sends in a message, and least sizes in α: all pairs are tried first."""
 ROUNDS, FACTORS = 3, (1.25, 1.1, 1.04)
-"""Then, so often for each factor, what differs from the best by it."""
+"""Next, this many times for each factor, values that differ from the best by it are tried."""
 FORESTS = ((0, 4), (0, 6), (0, 9), (1, 8), (2, 16))
-"""How many hops too far places are, and how many trees a place has at most: (slack, rounds)."""
+"""Pairs (slack, rounds): extra hops that a place may have, and the largest number of trees of a place."""
 
 
 class Rail(NamedTuple):
-    """P planes, shards of so many units; seconds a unit and α of a link; whether there is a switch."""
+    """P planes, the units of a shard; seconds a unit and α of a link; whether there is a switch."""
 
     planes: int
     shard: int
@@ -74,7 +75,7 @@ class Rail(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """A message has this `share` of what is left, but at least `least` units, if there are so many."""
+    """A message has this `share` of the rest, but at least `least` units, if the rest has as many."""
 
     share: float
     least: int
@@ -89,9 +90,9 @@ class Feed:
     start, arrive
         Seconds, shape (pieces,). Pieces of one message start together.
     hop
-        int64: from how many planes before; 0 for the own shard.
+        int64: the number of planes that the sender is before; 0 for the own shard.
     owner
-        int64: whose it is, of how many planes before.
+        int64: the owner, as the number of planes before.
     low, high
         int64: the units of that shard.
     """
@@ -113,7 +114,7 @@ _Piece = tuple[float, float, int, int, int, int]
 
 
 def feed(rail: Rail, sizes: Sizes) -> Feed:
-    """Return what a rank is brought."""
+    """Return the pieces that a rank receives."""
     own: _Piece = (0.0, 0.0, 0, 0, 0, rail.shard)
     pieces = [own, *(_in_turn(rail, sizes) if rail.switched else _at_once(rail, sizes))]
     times, whose = zip(*((piece[:2], piece[2:]) for piece in pieces), strict=True)
@@ -123,7 +124,7 @@ def feed(rail: Rail, sizes: Sizes) -> Feed:
 def _in_turn(rail: Rail, sizes: Sizes) -> list[_Piece]:
     """Return the pieces through a switch: their shards follow each other, the nearest owner's first."""
     pieces: list[_Piece] = []
-    arrived = [(0.0, rail.shard)]  # when, and up to which unit of all shards in that order
+    arrived = [(0.0, rail.shard)]  # a time, and the last unit of all shards in that order by then
     free, cut, whole, known = 0.0, rail.shard, rail.planes * rail.shard, 0
     while cut < whole:
         while known + 1 < len(arrived) and arrived[known + 1][0] <= free * (1 + 1e-12):
@@ -155,7 +156,7 @@ def _at_once(rail: Rail, sizes: Sizes) -> list[_Piece]:
 
 @dataclass(frozen=True, eq=False)
 class PlanePlan:
-    """A timeline of planes: what comes, along which trees it goes on, and when; shards have so many units."""
+    """A timeline of planes: the pieces, the trees along which they continue, and the messages."""
 
     shard: int
     feed: Feed
@@ -167,11 +168,11 @@ class PlanePlan:
 
 @dataclass(frozen=True, eq=False)
 class _MessageParts:
-    """What messages carry, part by part, shape (parts,).
+    """The contents of messages, part by part, shape (parts,).
 
-    At `start` a rank at place `place` of every plane is sent, by route `route`, units `low` to `high` of the
+    At `start` a rank at place `place` of every plane receives, by route `route`, units `low` to `high` of the
     shard of the rank at place `origin` of the plane `owner` before. Routes are numbered in a plane: those of
-    the plane, then `hop` planes before to place, at routes + (hop - 1) places + place.
+    the plane, then those from `hop` planes before to place, at routes + (hop - 1) places + place.
     """
 
     start: np.ndarray
@@ -186,7 +187,7 @@ class _MessageParts:
 
 
 def schedule_of_planes(problem: Problem, planes: Planes, plan: PlanePlan) -> Schedule:
-    """Return the allgather in which all planes do what the plan says, in the step clock."""
+    """Return the allgather in which all planes send what the plan says, in the step clock."""
     brought, spread = _brought(planes, plan), _spread(plan)
     joined = zip(vars(brought).values(), vars(spread).values(), strict=True)
     parts = _MessageParts(*(np.concatenate(pair) for pair in joined))
@@ -202,7 +203,7 @@ def schedule_of_planes(problem: Problem, planes: Planes, plan: PlanePlan) -> Sch
 
 
 def _brought(planes: Planes, plan: PlanePlan) -> _MessageParts:
-    """Return what rails bring, to one place after the other."""
+    """Return the pieces that rails bring, to one place after the other."""
     feed, places = plan.feed, planes.rank.shape[1]
     place = np.tile(np.arange(places), len(feed.hop) - 1)
     column = {name: np.repeat(values[1:], places) for name, values in vars(feed).items()}
@@ -211,13 +212,13 @@ def _brought(planes: Planes, plan: PlanePlan) -> _MessageParts:
 
 
 def _spread(plan: PlanePlan) -> _MessageParts:
-    """Return what is sent inside a plane, each piece apart."""
+    """Return the parts that are sent inside a plane, each piece by itself."""
     spread, feed = plan.spread, plan.feed
     number = spread.high - spread.low
     part = np.repeat(np.arange(len(number)), number)
     piece = spread.low[part] + np.arange(len(part)) - offsets_of(number)[part]
     tree = plan.edges.tree[spread.edge[part]]
-    # What a tree takes of a piece follows what earlier trees of the same root take.
+    # A tree takes the units of a piece that follow those of earlier trees of the same root.
     size = np.diff(plan.total, axis=0)
     root = plan.trees.root[tree]
     offset = np.cumsum(size, axis=1) - size
@@ -270,7 +271,7 @@ def plan_routes(planes: Planes) -> Routes:
 
 @dataclass(frozen=True)
 class PlanParameters:
-    """What decides a plan: of rails' messages the share and the α of the least; trees; patience in α."""
+    """The choices of a plan: the share and least α of rails' messages; trees; patience in α."""
 
     share: float
     least: float
@@ -279,7 +280,7 @@ class PlanParameters:
 
 
 class PlanSearch:
-    """What plans of one division into planes have in common, and when each is done."""
+    """The data that plans of one division into planes share, and the end of each."""
 
     def __init__(self, topology: Topology, planes: Planes, shard: Fraction, units: int) -> None:
         self.planes = planes
@@ -294,7 +295,7 @@ class PlanSearch:
 
     @cached_property
     def least(self) -> float:
-        """Seconds at least: rails bring what they must, and each place takes in what comes to the others."""
+        """A lower bound in seconds: rails bring what they must, and each place takes in its part."""
         sent = self.rail.planes - 1 if self.rail.switched else 1
         last = np.where(self.net.second < 0, self.net.first, self.net.second)
         place, link = np.unique(np.stack([self.net.target, last]), axis=1)
@@ -312,12 +313,12 @@ class PlanSearch:
         return self._forests[choice]
 
     def feed(self, choice: PlanParameters) -> Feed:
-        """Return what rails bring."""
+        """Return the pieces that rails bring."""
         alphas = self.rail.alpha / self.rail.seconds
         return feed(self.rail, Sizes(choice.share, int(choice.least * alphas)))
 
     def played(self, choice: PlanParameters) -> tuple[PlanePlan, float]:
-        """Return the plan, and when all is done."""
+        """Return the plan, and its end."""
         trees, edges = self.forest(choice.forest)
         brought = self.feed(choice)
         total = amounts(trees, brought.size)
@@ -325,7 +326,7 @@ class PlanSearch:
         return PlanePlan(self.rail.shard, brought, trees, edges, total, done), end
 
     def end(self, choice: PlanParameters) -> float:
-        """Return when all is done."""
+        """Return the end of the plan."""
         if choice not in self._ends:
             self._ends[choice] = self.played(choice)[1]
         return self._ends[choice]
@@ -335,7 +336,7 @@ class PlanSearch:
         return self.played(choice)[0]
 
     def best(self) -> PlanParameters:
-        """Return the best choice found: neighbours of the best so far, as long as one is better."""
+        """Return the best choice found: neighbours of the best so far are tried, as long as one is better."""
         best = min((PlanParameters(share, least) for share in SHARES for least in LEAST), key=self.end)
         for factor in FACTORS:
             for _ in range(ROUNDS):
@@ -355,7 +356,7 @@ def _neighbours(choice: PlanParameters, factor: float) -> Iterator[PlanParameter
 
 
 def planes_in_reach(topology: Topology) -> list[Planes]:
-    """Return the ways in which a network is planes and rails that are not too many to be planned."""
+    """Return the divisions of a network into planes and rails that are not too large to be planned."""
     if topology.num_ranks > TUNING.most_ranks or topology.num_links > TUNING.most_links:
         return []
     return [
@@ -369,14 +370,14 @@ def planes_in_reach(topology: Topology) -> list[Planes]:
 def fastest_plan(
     topology: Topology, ways: list[Planes], shard: Fraction, units: int
 ) -> tuple[Planes, PlanePlan]:
-    """Return the plan that is done first, and the planes it is for.
+    """Return the plan that ends first, and its planes.
 
     Parameters
     ----------
     topology, ways
-        The network, and as what planes it can be seen.
+        The network, and its divisions into planes.
     shard, units
-        Bytes of a shard, and how many units it is cut into.
+        Bytes of a shard, and the number of units into which it is cut.
     """
     searches = [PlanSearch(topology, planes, shard, units) for planes in ways]
     searches.sort(key=lambda search: search.least)

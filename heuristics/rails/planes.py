@@ -1,16 +1,16 @@
-"""Planes joined by rails: P copies of one local network, and for each place in it what joins its copies.
+"""Planes joined by rails: P copies of one local network, and for each place in it a network of its copies.
 
 Rank (p, x) is at place x of plane p. The ranks of one place are a *rail*: all on one switch by a link each
 way, or joined by links, one each way between any two. All else is local: links inside a plane, and switches
 that only its ranks are on.
 
 Inside a plane each place has a bundle of spanning trees, which together load its links evenly. A tree is made
-of routes. Tree t of place x moves a share w(x, t) of the stream that comes to x; the load of a link is the
-share of all streams that crosses it times its seconds a byte, and the largest load is to be small. Trees are
-added in rounds, each bundle's share going down as 1/round (Brown, fictitious play, 1951): against the loads
-so far, a tree of about the least price grows from its place by the cheapest route that leaves it (Prim,
-1957), the price of a link being its seconds a byte times exp(η load/largest load). The last hops of the last
-message are waited for, so no place is more than some hops farther than it need be.
+of routes. Tree t of place x moves a share w(x, t) of the stream that comes to x. The load of a link is the
+share of all streams that crosses it times its seconds a byte; the largest load should be small. Trees are
+added in rounds, so that each bundle's shares fall as 1/round (Brown, fictitious play, 1951). Against the
+loads so far, a tree of about the least price grows from its place by the cheapest route that leaves it (Prim,
+1957). The price of a link is its seconds a byte times exp(η load/largest load). All wait for the last hops of
+the last message, so each place may be only some hops farther than necessary.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tutti.topologies.topology import Topology
 
 @dataclass(frozen=True, eq=False)
 class Local:
-    """The routes between the places of a plane, alike in all planes.
+    """The routes between the places of a plane, which are the same in all planes.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class Planes:
     Parameters
     ----------
     rank
-        int64, shape (P, L): who is at each place of each plane.
+        int64, shape (P, L): the rank at each place of each plane.
     rail
         int64, shape (P - 1, P, L, 2): the links from (p - g, x) to (p, x) are rail[g - 1, p, x], as in
         `Local.links`.
@@ -71,13 +71,13 @@ class Planes:
 
 
 def planes_of(topology: Topology) -> list[Planes]:
-    """Return the ways in which a network is planes joined by rails: its machines, or a dimension's."""
+    """Return the divisions of a network into planes joined by rails: by its machines, or by a dimension."""
     found = (_planes(topology, rank) for rank in _ranks(topology))
     return [planes for planes in found if planes is not None]
 
 
 def _ranks(topology: Topology) -> Iterator[Int64Array]:
-    """Yield what could be the ranks by plane and place, each once."""
+    """Yield the possible tables of ranks by plane and place, each once."""
     seen = set()
     for rank in _candidates(topology):
         if min(rank.shape) > 1 and rank.tobytes() not in seen:
@@ -97,7 +97,7 @@ def _candidates(topology: Topology) -> Iterator[Int64Array]:
 
 
 def _planes(topology: Topology, rank: Int64Array) -> Planes | None:
-    """Return the planes with these ranks, if all is as it should be."""
+    """Return the planes with these ranks, if they fit the definition."""
     planes, places = rank.shape
     plane, place = np.full((2, topology.num_nodes), NONE, dtype=np.int64)
     plane[rank.ravel()], place[rank.ravel()] = np.divmod(np.arange(rank.size), places)
@@ -106,13 +106,13 @@ def _planes(topology: Topology, rank: Int64Array) -> Planes | None:
         return None
     ends = _ends(topology, ways)
     inside, along = (at[ends[0]] == at[ends[1]] for at in (plane, place))
-    # A switch that ranks of two planes are on is none of a plane's: two of them cannot meet there.
+    # A switch with ranks of two planes belongs to no plane: two messages of a plane cannot meet there.
     across = np.zeros(topology.num_nodes, dtype=np.bool_)
     across[topology.target[ways[~inside, 0]]] = True
     meeting = (ways[:, 1] >= 0) & across[topology.target[ways[:, 0]]]
     rail = _rail(topology, rank, plane, place, ways[~inside & along])
     local = _local(plane, place, planes, ways[inside & ~meeting], topology)
-    # What joins other places of other planes is a switch of several rails, or else this is no product.
+    # A link between different places of different planes must be through a switch of several rails.
     stray = ~inside & ~along & ~meeting
     if (
         rail is None
@@ -142,7 +142,7 @@ def _ways(topology: Topology) -> Int64Array | None:
 
 
 def _ends(topology: Topology, ways: Int64Array) -> tuple[Int32Array, Int32Array]:
-    """Return where ways begin and end."""
+    """Return the first and last nodes of links, or of pairs of links."""
     last = np.where(ways[:, 1] < 0, ways[:, 0], ways[:, 1])
     return topology.source[ways[:, 0]], topology.target[last]
 
@@ -150,7 +150,7 @@ def _ends(topology: Topology, ways: Int64Array) -> tuple[Int32Array, Int32Array]
 def _rail(
     topology: Topology, rank: Int64Array, plane: Int64Array, place: Int64Array, ways: Int64Array
 ) -> Int64Array | None:
-    """Return `Planes.rail`; None if there is not one way for each pair, or they are unlike."""
+    """Return `Planes.rail`; None if a pair has not exactly one link or pair of links, or these differ."""
     planes, places = rank.shape
     source, target = _ends(topology, ways)
     shift = (plane[target] - plane[source]) % planes
@@ -213,7 +213,7 @@ def _hops(places: int, source: Int64Array, target: Int64Array) -> Int64Array:
 
 
 STEEPNESS = 12.0
-"""η."""
+"""η. A larger value avoids loaded links more."""
 
 
 class Net(NamedTuple):
@@ -245,9 +245,9 @@ class Trees:
     root
         int64, shape (trees,), non-decreasing.
     share
-        float64, shape (trees,): of the stream of the root; those of one root add up to 1.
+        float64, shape (trees,): fraction of the stream of the root; those of one root add up to 1.
     route
-        int64, shape (trees, places): by which each place is reached, -1 for the root.
+        int64, shape (trees, places): the route by which each place is reached, -1 for the root.
     """
 
     root: Int64Array
@@ -256,7 +256,7 @@ class Trees:
 
 
 def trees_of(net: Net, slack: int, rounds: int) -> Trees:
-    """Return trees in which no place is more than `slack` hops farther from the root than it need be."""
+    """Return trees in which no place is more than `slack` hops farther from the root than necessary."""
     grown = _grown(net, _hops(net.places, net.source, net.target), slack, rounds)
     root = np.tile(np.arange(net.places), rounds)
     table = np.column_stack([root, grown.reshape(-1, net.places)])
@@ -265,8 +265,8 @@ def trees_of(net: Net, slack: int, rounds: int) -> Trees:
 
 
 def load_of(net: Net, trees: Trees) -> float:
-    """Return the largest load of a link: seconds, if a unit comes to each place."""
-    load = np.zeros(len(net.seconds) + 1)  # the last for what is no link
+    """Return the largest load of a link, in seconds for one unit to each place."""
+    load = np.zeros(len(net.seconds) + 1)  # the last entry is for missing links
     used = trees.route >= 0
     share = np.broadcast_to(trees.share[:, None], used.shape)[used]
     for link in (net.first, net.second):
@@ -297,7 +297,7 @@ def _grown(net: Net, hops: Int64Array, slack: int, rounds: int) -> Int64Array:
 
 @kernel
 def _grow(net: Net, price: FloatArray, hops: Int64Array, slack: int, root: int, tree: Int64Array) -> None:
-    """Grow a tree: by the route of least price of those that lead on."""
+    """Grow a tree, by the cheapest route that leads to a new place in each step."""
     depth = np.full(net.places, -1, np.int64)
     depth[root] = 0
     for _ in range(net.places - 1):

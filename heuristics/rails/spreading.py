@@ -1,15 +1,15 @@
-"""A plane spreads what its rails bring: each link, whenever it is free, sends all that is new.
+"""A plane spreads the data that its rails bring: each link, whenever it is free, sends all that is new.
 
-Every place of the plane has a *stream* of pieces, which come to all places at the same times and go on along
-its trees (`heuristics.rails.planes`), a part of each piece along each. An *edge* is a route of a tree; it is
-over for the pieces before some number. When the first link of a route is free, one message takes all pieces
-of all edges of the route that its sender has and its receiver was not sent. So a link that is slow has few
+Every place of the plane has a *stream* of pieces, which come to all places at the same times. They continue
+along its trees (`heuristics.rails.planes`), a part of each piece along each tree. An *edge* is a route of a
+tree; it has sent all pieces before some number. When the first link of a route is free, one message takes all
+pieces of all edges of the route that its sender has and its receiver was not sent. So a slow link has few
 messages, and little α. With some patience nothing is sent just before the next piece comes. A message holds
 links as in `schedules.simulation.simulate`.
 
-This stands apart from `schedules.list_scheduling.kernel`, which knows single transfers by priority: here
-nothing has a priority, and what has come and gone are ranges of pieces of each edge, two numbers whatever the
-pieces are.
+This does not use `schedules.list_scheduling.kernel`, which schedules single transfers by priority. Here
+nothing has a priority, and the pieces that an edge has received or sent are ranges, two numbers for any
+pieces.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class RouteEdges(NamedTuple):
     begin
         int64, shape (routes + 1,).
     route, tree
-        int64, shape (edges,).
+        int64, shape (edges,): the route and the tree of each edge.
     before
         int64: the edge by which its source is reached, -1 at the root.
     after, follower
-        CSR of the edges that go on from each; last come those that leave roots.
+        CSR of the edges that continue each edge; last come those that leave roots.
     leaving
         int64, shape (places + 1,): the routes from place x are leaving[x] to leaving[x + 1] - 1.
     """
@@ -89,7 +89,7 @@ def edges_of(net: Net, trees: Trees) -> RouteEdges:
 
 
 def amounts(trees: Trees, size: Int64Array) -> Int64Array:
-    """Return how many units of the first pieces each tree has, (pieces + 1, trees), given units of pieces."""
+    """Return the units of the first pieces in each tree, (pieces + 1, trees), given units of pieces."""
     before = np.concatenate([[0.0], np.cumsum(trees.share)])[:-1]
     before -= before[np.searchsorted(trees.root, trees.root)]
     last = np.append(np.diff(trees.root) > 0, True)
@@ -99,7 +99,7 @@ def amounts(trees: Trees, size: Int64Array) -> Int64Array:
 
 
 class _SpreadProgress(NamedTuple):
-    """What each edge was sent and has brought, in pieces; units new to each route; when links are free.
+    """The pieces that each edge was sent and has brought; units new to each route; when links are free.
 
     `counts` holds messages, parts, events, and pieces that have come.
     """
@@ -130,7 +130,7 @@ def spread(
     total
         Shape (pieces + 1, trees): see `amounts`.
     patience
-        Seconds: nothing is sent if the next piece comes so soon.
+        Seconds: nothing is sent if the next piece comes within this time.
     """
     most = len(arrive) * len(edges.tree)
     made = Spread(
@@ -157,7 +157,7 @@ def spread(
             _notify(event, net, edges, made, progress)
         if counts[_ARRIVED] < len(arrive) and arrive[counts[_ARRIVED]] <= now + patience:
             continue
-        # Invariant: before links send at a moment, all that is over by then has notified its followers.
+        # Invariant: before links send at a moment, all messages that ended by then have notified followers.
         for place in np.flatnonzero(progress.touched):
             progress.touched[place] = False
             route = _next_route(place, now + slack, net, edges, progress)
@@ -177,7 +177,7 @@ def spread(
 
 @kernel
 def _nothing(net: Net, edges: RouteEdges, total: Int64Array, most: int) -> _SpreadProgress:
-    """Return the state in which nothing has come or gone."""
+    """Return the state in which nothing was received or sent."""
     return _SpreadProgress(
         total,
         np.zeros(len(edges.tree), np.int64),
@@ -216,9 +216,9 @@ def _notify_followers(edge: int, low: int, high: int, edges: RouteEdges, progres
 
 @kernel
 def _next_route(place: int, until: float, net: Net, edges: RouteEdges, progress: _SpreadProgress) -> int:
-    """Return the route from a place, of those that are free and have something new, with the most; or -1.
+    """Return the free route from a place that has most new data; -1 if none has any.
 
-    Through switches, one whose second link is soonest free goes first.
+    Of routes through switches, the one whose second link is free first is taken.
     """
     best, most, soonest = -1, 0, np.inf
     for route in range(edges.leaving[place], edges.leaving[place + 1]):

@@ -1,15 +1,15 @@
-"""The best cuts for messages that are given: a linear program in their starts and the sizes of parcels.
+"""The best cuts for given messages: a linear program in their starts and the sizes of parcels.
 
-With a plan's messages, their routes and their order kept, all that its times obey is linear:
+With a plan's messages, their routes and their order fixed, all constraints on its times are linear:
 
-    minimise T
-    begin(m, l) >= begin(k, l) + α(l) + load(k) / b(l)                          k before m on link l
-    start(m) >= start(k) + latency(k) + load(k) / b(k)                          k brings what m carries
-    T >= start(m) + latency(m) + load(m) / b(m)                                 each message m
-    begin(m, l) = start(m) + enter(m, l) + lag(m, l) load(m);  b(m) is the least on m's route
-    load(m) = the sizes of the parcels in m;  the parcels of an item sum to it
+    minimise T.
+    begin(m, l) >= begin(k, l) + α(l) + load(k) / b(l)                          k before m on link l.
+    start(m) >= start(k) + latency(k) + load(k) / b(k)                          k brings what m carries.
+    T >= start(m) + latency(m) + load(m) / b(m)                                 each message m.
+    begin(m, l) = start(m) + enter(m, l) + lag(m, l) load(m);  b(m) is the least on m's route.
+    load(m) = the sizes of the parcels in m;  the parcels of an item sum to it.
 
-Hundreds of cuts move at once, of which a search moves one at a time.
+Hundreds of cuts move together, while a search moves one at a time.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ def best_cuts(
     roads, parcels
         The problem.
     plan
-        In the order of its messages' starts.
+        The plan, in the order of its messages' starts.
     end
-        When it ends now, in seconds.
+        Its present end, in seconds.
     seconds
-        For how long the program may be solved.
+        Time limit of the program.
 
     Returns
     -------
     int64 array of shape (parcels,), or None
-        Units, rounded; an item's sum to what they did. None: no solution in time.
+        Units, rounded; those of an item keep their sum. None: no solution in time.
     """
     from scipy.optimize import linprog  # slow to import
     from scipy.sparse import coo_array, diags_array, hstack
@@ -104,7 +104,7 @@ def _in_turn(
 
 
 def _brought(plan: TransferSequence, slot: Int32Array, message: Int64Array, count: int) -> Int64Array:
-    """Return messages that bring what another carries, as pairs: the first · count + the other."""
+    """Return messages that bring data which another carries, as pairs: the first · count + the other."""
     goal = plan.goal[slot]
     order = np.argsort(goal, kind="stable")
     low = np.searchsorted(goal[order], plan.origin[slot], "left")
@@ -115,7 +115,7 @@ def _brought(plan: TransferSequence, slot: Int32Array, message: Int64Array, coun
 
 
 def _rounded(size: FloatArray, own: Int64Array, total: Int64Array) -> Int64Array:
-    """Return sizes as whole units that sum to each item's."""
+    """Return sizes as whole units that sum to each item's size."""
     size = np.maximum(size, 0)
     share = np.cumsum(size) - np.concatenate([[0.0], np.cumsum(np.bincount(own, size))])[own]
     upto = np.rint(share / np.bincount(own, size)[own] * total[own]).astype(np.int64)

@@ -1,9 +1,9 @@
-"""A problem as parcels on roads, one item for all that a symmetry takes it to; and the schedule of a plan.
+"""A problem as parcels on roads, one item for all its images under symmetries; and the schedule of a plan.
 
-An item's plan that is carried along by all automorphisms of a group is a plan of all items of its orbit, in
-which all links of an orbit are used alike and at the same times. So one item of each orbit and one timeline
+All automorphisms of a group carry an item's plan to its images, which gives a plan of all items of its orbit.
+In it all links of an orbit are used equally and at the same times. So one item of each orbit and one timeline
 of each orbit of links are enough: on a torus or a circulant, the item of rank 0, and as many timelines as a
-rank has links. Of an item that several elements keep, each has an equal part and carries its plan elsewhere.
+rank has links. If several elements keep an item, each has an equal part of it and carries its plan elsewhere.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from tutti.topologies.exact import Int32Array, Int64Array, offsets_of
 
 PATHS = (Kind.ALL_TO_ALL, Kind.SCATTER)
 KINDS = (Kind.ALLGATHER, Kind.BROADCAST, Kind.ALLREDUCE, *PATHS)
-"""What is planned forwards; the others are reverses of these."""
+"""The kinds that are planned forwards; the others are reverses of these."""
 
 
 class Planned(NamedTuple):
-    """Parcels and what becomes of them."""
+    """Parcels and their plan."""
 
     parcels: Parcels
     plan: TransferSequence
@@ -38,16 +38,16 @@ class Planned(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RefineInstance:
-    """What a search works on.
+    """A problem for the search.
 
     Parameters
     ----------
     problem
-        What is asked, of one of `KINDS`, by all ranks.
+        The problem, of one of `KINDS`, among all ranks.
     network
-        Its topology's.
+        The network of its topology.
     pieces
-        Parcels of each item, at most.
+        Largest number of parcels of an item.
     """
 
     problem: Problem
@@ -66,7 +66,7 @@ class RefineInstance:
 
     @cached_property
     def units(self) -> Int64Array:
-        """int64, shape (items of the collective,): of the part of each that an element carries along."""
+        """int64, shape (items of the collective,): units of each one's part that an element carries along."""
         return self.problem.collective.items.share.reduced.numerators * (self._whole // self.keep)
 
     @cached_property
@@ -75,7 +75,7 @@ class RefineInstance:
 
     @cached_property
     def keep(self) -> Int64Array:
-        """int64, shape (items of the collective,): how many elements keep each."""
+        """int64, shape (items of the collective,): the number of elements that keep each."""
         return (self.moved == np.arange(self.moved.shape[1])).sum(axis=0)
 
     @cached_property
@@ -119,7 +119,7 @@ class RefineInstance:
         )
 
     def empty(self) -> TransferSequence:
-        """Return a plan in which nothing goes anywhere."""
+        """Return a plan in which nothing moves."""
         parcels = len(self.items) * self.pieces
         slots = parcels * self.parcels.slots
         return TransferSequence(
@@ -143,7 +143,7 @@ class RefineInstance:
         root
             int32, shape (parcels,).
         route
-            int32, shape (slots,): of each transfer, -1 where there is none.
+            int32, shape (slots,): the route of each transfer, -1 where there is none.
         slot, turn
             int64, shape (transfers,): the transfers in sequence; those of one turn and class go together.
         size
@@ -169,7 +169,7 @@ class RefineInstance:
         return Planned(parcels, plan)
 
     def schedule(self, plan: TransferSequence) -> Schedule:
-        """Return the plan's schedule in the time clock, with the images of all that it does."""
+        """Return the plan's schedule in the time clock, with the images of all its transfers."""
         network, parcels = self.network, self.parcels
         length = int(plan.length[0])
         slot = plan.slot[:length].astype(np.int64)

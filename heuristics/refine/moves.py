@@ -1,7 +1,7 @@
-"""Changes of a plan, by chance: of a message, of the route of a transfer or of the cuts of an item.
+"""Random changes of a plan: of a message, of the route of a transfer or of the cuts of an item.
 
-Each takes a place in the sequence, and changes the plan in place. One that returns False may have left it
-unfinished: nothing is made of such a plan.
+Each takes a place in the sequence, and changes the plan in place. If it returns False, the plan may be
+unfinished, and must not be used.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _put(
 
 @kernel
 def _steps(rng: np.random.Generator) -> int:
-    """Return how many messages are passed over: none as a rule, -1 for one before, or some."""
+    """Return how many messages are passed over: usually none, -1 for one before, or some."""
     draw, steps = rng.random(), 0
     if draw < TUNING.earlier:
         return -1
@@ -110,7 +110,7 @@ def end_of(plan: TransferSequence, place: int) -> int:
 
 @kernel
 def _merge(roads: Roads, plan: TransferSequence, place: int) -> bool:
-    """Let a message go with the next of its class."""
+    """Join a message with the next of its class."""
     head = _head(plan, place)
     other = _next_of_class(roads, plan, head)
     if other < 0:
@@ -119,13 +119,13 @@ def _merge(roads: Roads, plan: TransferSequence, place: int) -> bool:
         transfer = plan.slot[at]
         _remove(plan, at)
         _insert(plan, head, transfer, False)
-        # what stood between moved by one place, so that the next of the other message is at `at` + 1
+        # the messages between moved by one place, so that the next of the other message is at `at` + 1
     return True
 
 
 @kernel
 def _split(rng: np.random.Generator, plan: TransferSequence, place: int, times: SequenceTimes) -> bool:
-    """Let those of a message whose data came later than that of one of them go in a message of their own."""
+    """Move the transfers of a message whose data came later than that of one of them to a new message."""
     slot, begins, ready, origin = plan.slot, plan.begins, times.ready, plan.origin
     head = _head(plan, place)
     end = end_of(plan, head)
@@ -149,7 +149,7 @@ def _split(rng: np.random.Generator, plan: TransferSequence, place: int, times: 
 
 @kernel
 def _exchange(roads: Roads, plan: TransferSequence, place: int) -> bool:
-    """Let a message go after the next of its class: what is in them is exchanged, in place."""
+    """Exchange a message with the next of its class, in place."""
     head = _head(plan, place)
     other = _next_of_class(roads, plan, head)
     if other < 0:
@@ -170,7 +170,7 @@ def _exchange(roads: Roads, plan: TransferSequence, place: int) -> bool:
 
 @kernel
 def _above(roads: Roads, parcels: Parcels, plan: TransferSequence, base: int, node: int, other: int) -> bool:
-    """Whether a node is on the way between another and the root, in the tree whose slots begin at `base`."""
+    """Whether a node is on the path between another and the root, in the tree whose slots begin at `base`."""
     route, up = plan.route, parcels.up and base % parcels.slots == 0
     root = parcels.root[base // parcels.slots]
     while other != root:
@@ -183,7 +183,7 @@ def _above(roads: Roads, parcels: Parcels, plan: TransferSequence, base: int, no
 
 @kernel
 def set_route(roads: Roads, parcels: Parcels, plan: TransferSequence, transfer: int, road: int) -> None:
-    """Let a transfer of a tree go over another route."""
+    """Give a transfer of a tree another route."""
     N, parcel = len(roads.hops), transfer // parcels.slots
     base, root = parcel * parcels.cells, parcels.root[parcel]
     source, target = np.int64(roads.source[road]), np.int64(roads.target[road])
@@ -201,7 +201,7 @@ def _reroute(
     place: int,
     times: SequenceTimes,
 ) -> bool:
-    """Let a parcel come to a rank (on the way up: go from it) over another route."""
+    """Let a parcel come to a rank (towards its root: leave it) over another route."""
     transfer = np.int64(plan.slot[place])
     N, within = len(roads.hops), transfer % parcels.slots
     up = parcels.up and within < N
@@ -227,7 +227,7 @@ def _reroute(
 
 @kernel
 def drop(parcels: Parcels, plan: TransferSequence, parcel: int, first: int) -> None:
-    """Take a parcel's transfers from its slot `first` on out of the sequence."""
+    """Remove a parcel's transfers from its slot `first` on from the sequence."""
     slot, begins, start = plan.slot, plan.begins, plan.start
     low, high = parcel * parcels.slots + first, (parcel + 1) * parcels.slots
     kept, opens = 0, False
@@ -249,7 +249,7 @@ def _retrace(
     place: int,
     times: SequenceTimes,
 ) -> bool:
-    """Let a parcel take another way from a rank on its path, by chance."""
+    """Let a parcel take another random path from a rank on its path."""
     transfer = np.int64(plan.slot[place])
     parcel = transfer // parcels.slots
     base, goal = parcel * parcels.slots, parcels.goal[parcel]
@@ -284,7 +284,7 @@ def _retrace(
 
 @kernel
 def _resize(rng: np.random.Generator, parcels: Parcels, plan: TransferSequence, place: int) -> bool:
-    """Move some of a parcel to another of its item; one that was empty, of the same root, goes its ways."""
+    """Move some of a parcel to another of its item; an empty one with the same root copies its routes."""
     parcel = plan.slot[place] // parcels.slots
     item = np.searchsorted(parcels.item, parcel, side="right") - 1
     first, count = parcels.item[item], parcels.item[item + 1] - parcels.item[item]
@@ -311,7 +311,7 @@ def _resize(rng: np.random.Generator, parcels: Parcels, plan: TransferSequence, 
 
 @kernel
 def _clone(parcels: Parcels, plan: TransferSequence, parcel: int, other: int) -> None:
-    """Let a parcel take the ways of another, in the same messages."""
+    """Let a parcel take the routes of another, in the same messages."""
     drop(parcels, plan, other, 0)
     slots, cells = parcels.slots, (other - parcel) * parcels.cells
     shift = (other - parcel) * slots
@@ -343,7 +343,7 @@ def change(
     place: int,
     times: SequenceTimes,
 ) -> bool:
-    """Change a plan at a place, by chance; return whether anything was."""
+    """Change a plan at a place at random; return whether anything changed."""
     draw = rng.random()
     if draw < 0.3:
         if parcels.goal[0] < 0:

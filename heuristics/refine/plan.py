@@ -1,12 +1,12 @@
-"""A plan says over which route every parcel goes on from where, and in which messages: its times follow.
+"""A plan gives the route of every parcel from each rank, and the messages; its times follow from these.
 
 A *parcel* is a part of an item, of some units, cut anywhere. It goes down a tree from its root to all ranks,
-up a tree to its root, up and then down again, or along a path. Each edge of that is a *transfer*, from a
-*cell* (the parcel at a rank, before or after all of it is summed up) to another; a cell is ready when all
-transfers into it are over. Transfers over routes of one class that go together are a *message*: it starts
-when its cells are ready and its links free of the messages before it. Where the network is symmetric, one
-item stands for all its images, a class of routes for all of its routes, and a class of links for all of its
-links: what happens once in the plan happens everywhere at the same time.
+up a tree to its root, up and then down again, or along a path. Each edge of that is a *transfer* between two
+*cells*. A cell is the parcel at a rank, before or after all of it is summed up; it is ready when all
+transfers into it have ended. Transfers over routes of one class that go together are a *message*. It starts
+when its cells are ready and its links free of the messages before it. If the network is symmetric, one item
+stands for all its images, a class of routes for all of its routes, and a class of links for all of its links.
+An event in the plan happens at all images at the same time.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from tutti.topologies.kernels import kernel
 
 
 class LocalSearchTuning(NamedTuple):
-    """Numbers that steer the search. A part of the time is a fraction of the time of the step above."""
+    """Parameters of the search. A part of the time is a fraction of the time of the step above."""
 
     hot: float
     """Fraction of the end time by which a change may delay the end at first. A larger value accepts more."""
     cooling: float
     """Ratio of the last temperature to the first. A smaller value ends the search colder."""
     enough: int
-    """Changes for each transfer that a start at `hot` needs. If the time allows fewer, the start is cooler
-    in proportion."""
+    """Number of changes for each transfer that a start at `hot` needs. If the time allows fewer, the start is
+    cooler in proportion."""
     trial: int
     """Number of changes that are timed to measure the search's speed."""
     fresh: float
@@ -47,7 +47,7 @@ class LocalSearchTuning(NamedTuple):
     stretch: float
     """Seconds of search between two looks at the clock."""
     pieces: int
-    """Most parcels of an item, within `slots`. More can be balanced better and are searched more slowly."""
+    """Largest number of parcels of an item, within `slots`. More are balanced better but searched slower."""
     slots: int
     """Number of transfers up to which items are cut into parcels. With fewer, symmetries that keep a rank
     are not used."""
@@ -68,7 +68,7 @@ class LocalSearchTuning(NamedTuple):
     alone: float
     """Probability that a transfer becomes a message of its own."""
     most_passes: int
-    """Most passes over a sequence to time messages that stand before those that they wait for."""
+    """Largest number of passes that time messages which stand before those that they wait for."""
     spare: int
     """Number of routes by which a path may be longer than the longest of the shortest paths."""
 
@@ -103,7 +103,7 @@ NEVER = np.inf
 
 
 class Roads(NamedTuple):
-    """What messages travel on, in classes of routes.
+    """The routes of messages, in classes.
 
     Parameters
     ----------
@@ -147,21 +147,22 @@ class Roads(NamedTuple):
 
 
 class Parcels(NamedTuple):
-    """What is moved.
+    """The data that is moved.
 
     Parameters
     ----------
     item
         int64, shape (items + 1,): where the parcels of each begin.
     root, goal
-        int32, shape (parcels,): where each starts or is summed up; where its path ends, or -1.
+        int32, shape (parcels,): the rank where each starts or is summed up; the end of its path, or -1.
     of
         int32, shape (slots,): the parcel of each transfer.
     slots, cells
-        Transfers and cells of each: parcel p has those from p times so many on. A transfer of a tree has the
-        number of the rank that it goes to (on the way up: from; down again: plus N), one of a path its place.
+        Numbers of transfers and cells of each: parcel p has those from p times this number on. A transfer of
+        a tree has the number of the rank that it goes to (towards the root: from; back down: plus N). One of
+        a path has its place.
     up
-        Whether its first N slots are for the way up to its root.
+        Whether its first N slots lead up to its root.
     """
 
     item: Int64Array
@@ -185,11 +186,11 @@ class TransferSequence(NamedTuple):
     start
         float64, shape (slots,): when its message starts, in seconds.
     route, origin, goal
-        int32, shape (slots,): of each transfer the route, and the cells that it goes from and to.
+        int32, shape (slots,): for each transfer the route, and the cells that it goes from and to.
     size
-        int64, shape (parcels,): units; the transfers of those without any are not in the sequence.
+        int64, shape (parcels,): units; transfers of parcels without any are not in the sequence.
     length
-        int64, shape (1,): how many places are taken.
+        int64, shape (1,): the number of places that are taken.
     """
 
     slot: Int32Array
@@ -203,12 +204,12 @@ class TransferSequence(NamedTuple):
 
 
 class SequenceTimes(NamedTuple):
-    """What `play` finds, and what it works with.
+    """The results of `play`, and its arrays.
 
     Parameters
     ----------
     ready
-        float64, shape (cells,): when each is.
+        float64, shape (cells,): the time when each is ready.
     bringer
         int32, shape (cells,): the place of the message that came last.
     left
@@ -216,7 +217,8 @@ class SequenceTimes(NamedTuple):
     free, holder
         Shape (links,): when each is free, and the place of its last message.
     waits
-        int32, shape (slots,): at the place where a message begins, that of the one that it waits for.
+        int32, shape (slots,): for the place where a message begins, the place of the message that it waits
+        for.
     queue
         int32, shape (slots,): messages whose turn has not come.
     blocked
@@ -245,12 +247,12 @@ def room(slots: int, cells: int, links: int) -> SequenceTimes:
 def play(  # noqa: C901 (one loop over messages; its parts share a dozen numbers)
     roads: Roads, of: Int32Array, plan: TransferSequence, times: SequenceTimes, limit: float
 ) -> tuple[float, int, float]:
-    """Time a plan: return when it ends, the last message's place, and a mean of the links' ends.
+    """Time a plan: return its end, the last message's place, and a mean of the links' ends.
 
-    Messages enter each link in the sequence's order. One that stands before what it waits for holds up those
-    behind it on its links. The end is infinite if messages wait for each other in a circle, or if one ends
-    later than the limit. The mean is that of powers, in which late links count most: where several are as
-    late as any, it falls with each that is relieved.
+    Messages enter each link in the sequence's order. If a message precedes one that it waits for, it blocks
+    the later messages on its links. The end is infinite if messages wait for each other in a circle, or if
+    one ends later than the limit. The mean is that of powers, in which late links count most: if several are
+    equally late, it falls with each that is relieved.
     """
     kind_of, first, link_of, enter, lag = roads.kind, roads.first, roads.link, roads.enter, roads.lag
     alpha, byte, latency, slowest = roads.alpha, roads.byte, roads.latency, roads.slowest
@@ -316,7 +318,7 @@ def play(  # noqa: C901 (one loop over messages; its parts share a dozen numbers
             return NEVER, NONE, NEVER
         waiting = kept
     late = 0.0
-    power = 8  # a larger one counts only links that are nearly as late as the last
+    power = 8  # a larger one counts only links that are nearly as late as the last one
     for link in range(len(free)):
         late += (free[link] / end) ** power
     return end, last, end * (late / len(free)) ** (1 / power)

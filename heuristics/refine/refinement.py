@@ -1,8 +1,8 @@
-"""A search from several plans, within a time: the most promising goes on, hot at first and then cooler.
+"""A search from several plans within a time limit; the most promising plan is annealed longest.
 
-A search is simulated annealing: a message, a route or a cut is changed, and kept if it is not too late. Most
-changes are made where it matters: at a message of the critical path, the chain of messages that wait for each
-other, or for their link, up to the last one.
+A search is simulated annealing: a message, a route or a cut is changed, and kept if the end is not too late.
+Most changes are made on the critical path: the chain of messages, up to the last one, that wait for each
+other or for their link.
 
 Source: Kirkpatrick, Gelatt, Vecchi, Optimization by simulated annealing, Science 1983; critical paths as
 neighbourhoods: van Laarhoven, Aarts, Lenstra, Job shop scheduling by simulated annealing, Oper. Res. 1992.
@@ -45,7 +45,7 @@ from tutti.topologies.progress import tell
 from tutti.topologies.units import duration
 
 Maker = Callable[[Problem, float], Sequence[Schedule]]
-"""Makes schedules of a problem, to begin with, until a moment."""
+"""Makes first schedules of a problem until a moment."""
 
 
 def refined(
@@ -56,15 +56,15 @@ def refined(
     Parameters
     ----------
     problem
-        With a size; all ranks take part, each item has some bytes.
+        The problem, with a size; all ranks take part, and each item has some bytes.
     starts
-        Legal schedules of it, with which the search may begin, besides shortest ways in steps.
+        Legal schedules of it, from which the search may begin, in addition to shortest paths in steps.
     seconds
-        For how long it searches.
+        Seconds of the search.
     rng
-        Where its random numbers come from.
+        Source of random numbers.
     make
-        Where the halves of an allreduce have their starts from.
+        Makes the starts for the halves of an allreduce.
 
     Raises
     ------
@@ -75,7 +75,7 @@ def refined(
 
 
 def _network(problem: Problem) -> RoutedNetwork:
-    """Return the network with symmetries that keep no rank; if that leaves many transfers, with all."""
+    """Return the network with symmetries that keep no rank; if many transfers are left, with all of them."""
     topology, what = problem.topology, problem.collective
     if not what.plain or what.root is not None:
         return RoutedNetwork.of(topology)
@@ -95,7 +95,7 @@ def _refined(
     rng: np.random.Generator,
     make: Maker,
 ) -> Schedule:
-    """Return what `refined` does, on its network."""
+    """Return the result of `refined`, on its network."""
     until = now() + seconds
     what = problem.collective
     if what.kind not in KINDS:
@@ -122,10 +122,10 @@ def _refined(
 def _searches(
     network: RoutedNetwork, problem: Problem, starts: Sequence[Schedule], rng: np.random.Generator
 ) -> Iterator[AnnealingSearch]:
-    """Yield a search from shortest ways in steps, and from each start that is one of plans, without copies.
+    """Yield a search from shortest paths in steps, and from each start that is one of plans, without copies.
 
-    A start that is not as symmetric as the network takes longer when it is made so: then it is also taken as
-    it is.
+    If a start is less symmetric than the network, it takes longer when it is made symmetric. Then it is also
+    taken as it is.
     """
     slots = _slots(problem, network)
     if slots > TUNING.most_slots:
@@ -157,7 +157,7 @@ def _slots(problem: Problem, network: RoutedNetwork) -> int:
 
 
 def _raced(searches: list[AnnealingSearch], seconds: float) -> AnnealingSearch:
-    """Return the search that goes on: all run for a while, then the better half of them, and so on."""
+    """Return the search that runs longest: all run for a while, then the better half of them, and so on."""
     stages = max(1, (len(searches) - 1).bit_length())
     while len(searches) > 1:
         for search in searches:
@@ -167,7 +167,7 @@ def _raced(searches: list[AnnealingSearch], seconds: float) -> AnnealingSearch:
 
 
 class AnnealingSearch:
-    """A plan as it changes, room for another, and the best so far."""
+    """A plan that changes, a copy, and the best plan so far."""
 
     def __init__(self, instance: RefineInstance, start: Planned, rng: np.random.Generator) -> None:
         self.instance, self.parcels, self.rng = instance, start.parcels, rng
@@ -180,7 +180,7 @@ class AnnealingSearch:
 
     @property
     def end(self) -> float:
-        """When the best plan ends, in seconds."""
+        """The end of the best plan, in seconds."""
         return float(self.ends[0])
 
     def change(self, rounds: int, heat: float) -> None:
@@ -191,7 +191,7 @@ class AnnealingSearch:
             self.plans = [trial, plan, best]
 
     def cut(self, seconds: float) -> None:
-        """Move the cuts of the best plan to where it ends soonest, and go on from there."""
+        """Move the cuts of the best plan to where it ends soonest, and continue from there."""
         plan, roads, of = self.plans[0], self.instance.roads, self.parcels.of
         copy(self.plans[-1], plan)
         sort(plan)
@@ -254,7 +254,7 @@ def sort(plan: TransferSequence) -> None:
 def _chosen(
     rng: np.random.Generator, plan: TransferSequence, last: int, waits: Int32Array, path: Int32Array
 ) -> int:
-    """Return a place to change something at: on the critical path, or anywhere."""
+    """Return a place to change: on the critical path, or anywhere."""
     length = plan.length[0]
     if rng.random() < TUNING.critical:
         count, at = 0, last
@@ -285,13 +285,13 @@ def anneal(
     roads, parcels
         The problem.
     plans
-        The plan, room for another, and the best so far.
+        The plan, a copy, and the best so far.
     times
-        Room for the times of two.
+        Arrays for the times of two plans.
     rng
-        Where random numbers come from.
+        Source of random numbers.
     ends
-        float64, shape (1,): when the best ends; it changes.
+        float64, shape (1,): the end of the best plan; it changes.
     rounds
         Changes that are tried.
     heat
@@ -300,7 +300,7 @@ def anneal(
     Returns
     -------
     int
-        Which of the first two plans is the plan then.
+        The index, of the first two plans, of the present plan.
     """
     plan, trial, best = plans
     own, spare = times
@@ -320,7 +320,7 @@ def anneal(
         sort(trial)
         plan, trial, which = trial, plan, 1 - which
         value = end + TUNING.mean * mean
-        _, last, _ = play(roads, parcels.of, plan, own, NEVER)  # anew: what waits are places in the sequence
+        _, last, _ = play(roads, parcels.of, plan, own, NEVER)  # again: its waits are places in the sequence
         if end < ends[0] * (1 - 1e-12):
             ends[0] = end
             copy(plan, best)

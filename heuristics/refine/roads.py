@@ -1,4 +1,4 @@
-"""The routes that messages take, in classes that a symmetry of the network makes alike."""
+"""The routes that messages take, in classes of routes that symmetries of the network map to each other."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ class RoutedNetwork:
     Parameters
     ----------
     topology
-        With its ranks as the only nodes that keep data.
+        The network, whose ranks are the only nodes that keep data.
     nodes, links
         int32, shape (elements, nodes) and (elements, links): the group, the identity first.
     routes
-        Those of single messages, and all their images.
+        The routes of single messages, and all their images.
     kind
         int32, shape (routes,): the orbit of each.
     backwards
-        Whether time runs backwards: a message then ends on a faster link of its route when it does on the
-        slowest one, and not begins.
+        Whether time runs backwards: a message then ends at the same time on a faster link of its route as on
+        the slowest one, instead of beginning at the same time.
     """
 
     topology: Topology
@@ -46,8 +46,8 @@ class RoutedNetwork:
     def of(cls, topology: Topology, group: tuple[Int32Array, Int32Array] | None = None) -> RoutedNetwork:
         """Return the network with a group, or with the identity alone.
 
-        A group is not taken if it takes one link of a route to another of it, or a route to another one over
-        the same link: its routes would be in each other's way.
+        A group is not used if it maps one link of a route to another of it, or a route to another one over
+        the same link: its routes would block each other.
         """
         nodes, links = group or (
             np.arange(topology.num_nodes, dtype=np.int32)[None],
@@ -75,7 +75,7 @@ class RoutedNetwork:
 
     @property
     def alone(self) -> RoutedNetwork:
-        """The same routes, none of them like another: the group is the identity."""
+        """The same routes, each in a class of its own: the group is the identity."""
         kind = np.arange(len(self.kind), dtype=np.int32)
         return replace(self, nodes=self.nodes[:1], links=self.links[:1], kind=kind)
 
@@ -91,9 +91,9 @@ class RoutedNetwork:
         return taken
 
     def roads(self, unit: Fraction) -> Roads:
-        """Return the classes of routes, with times for units of so many bytes.
+        """Return the classes of routes, with times for units of `unit` bytes.
 
-        What goes over a route that several elements keep does so with as many images.
+        Data over a route that several elements keep goes with as many images.
         """
         topology, ranks = self.topology, self.topology.num_ranks
         source = topology.source[self.routes.links[self.routes.offsets[:-1]]]
@@ -129,7 +129,7 @@ class RoutedNetwork:
 
 
 def _rows_of(table: Int32Array, rows: Int32Array) -> Int64Array:
-    """Return which row of a table each row is, rows being along the last axis."""
+    """Return for each row its number in a table, where rows are along the last axis."""
     known, code = np.zeros(len(table), np.int64), np.zeros(rows.shape[:-1], np.int64)
     base = int(table.max()) + 1
     for column in range(table.shape[1]):  # rows are ranked by their first columns, and then by one more

@@ -1,4 +1,4 @@
-"""Plans to begin with: along shortest ways, step by step; and those that schedules follow."""
+"""First plans: along shortest paths, step by step; and those that schedules follow."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tutti.topologies.exact import BoolArray, Int32Array, Int64Array, offsets_of
 
 
 def by_steps(instance: RefineInstance, pieces: int) -> Planned:
-    """Return a plan along shortest ways, each item in so many pieces: in each step one message a class."""
+    """Return a plan along shortest paths with items cut in `pieces`: in each step one message a class."""
     parcels, units = instance.parcels, instance.units[instance.items]
     size = np.zeros((len(units), instance.pieces), np.int64)
     for piece in range(pieces):
@@ -31,7 +31,7 @@ def by_steps(instance: RefineInstance, pieces: int) -> Planned:
 
 
 class _Steps:
-    """Shortest ways, and what they let each class of routes carry in each step."""
+    """Shortest paths, and the load of each class of routes in each step."""
 
     def __init__(self, roads: Roads, parcels: Parcels) -> None:
         self.roads, self.parcels, ranks = roads, parcels, len(roads.hops)
@@ -68,9 +68,9 @@ class _Steps:
             yield base + ranks * parcels.up + rank, step, self._lightest(step, nearer, size)
 
     def _lightest(self, step: int, roads: list[int], size: int) -> int:
-        """Return the route whose class carries least in a step, with that added."""
+        """Return the route whose class carries least in a step, with this load added."""
         kinds = self.roads.kind[roads]
-        # of equal ones by turns: what all carry so far says whose turn it is
+        # of equal ones by turns: the load so far says which is next
         least = np.flatnonzero(self.load[step, kinds] == self.load[step, kinds].min())
         chosen = least[int(self.load[step].sum() // max(size, 1)) % len(least)]
         self.load[step, kinds[chosen]] += size
@@ -83,9 +83,9 @@ def of_schedule(instance: RefineInstance, schedule: Schedule) -> Planned | None:
     Parameters
     ----------
     instance
-        Its items' chunks are looked at, and not those of their images.
+        The instance; the chunks of its items are used, not those of their images.
     schedule
-        Legal, of the same problem; its chunks' roots may be any.
+        A legal schedule of the same problem; its chunks may have any roots.
     """
     size, parcel_of = _parcels(instance, schedule)
     table = schedule.route_table
@@ -118,7 +118,7 @@ _ELSEWHERE, _TOO_MANY = -1, -2
 
 
 def _parcels(instance: RefineInstance, schedule: Schedule) -> tuple[Int64Array, Int64Array]:
-    """Return the units of each parcel, and the parcel of each chunk, or what keeps it from being one."""
+    """Return the units of each parcel, and the parcel of each chunk, or why it is none."""
     chunks = schedule.chunks
     parcel = np.full(len(chunks), _ELSEWHERE)
     size = np.zeros((len(instance.items), instance.pieces), np.int64)
@@ -138,7 +138,7 @@ def _parcels(instance: RefineInstance, schedule: Schedule) -> tuple[Int64Array, 
 def _trees(
     instance: RefineInstance, parcel: Int64Array, road: Int64Array, adds: BoolArray
 ) -> tuple[Int32Array, Int64Array] | None:
-    """Return the root of each parcel, and each transfer's slot (-1: it brings nothing new), of trees."""
+    """Return the root of each parcel, and each transfer's slot (-1: it brings nothing new), for trees."""
     roads, parcels = instance.roads, instance.parcels
     ranks, root = len(roads.hops), parcels.root.copy()
     rank = np.where(adds, roads.source[road], roads.target[road]).astype(np.int64)
@@ -152,7 +152,7 @@ def _trees(
         if (sent[used].sum(axis=1) != ranks - 1).any():
             return None
         root[used] = np.argmin(sent[used], axis=1)
-        # Those of an item that are empty, its last, can then take the ways of one of the others each.
+        # Empty parcels of an item, the last ones, can then each copy the routes of one of the others.
         filled = np.bincount(used // instance.pieces, minlength=len(instance.items))[:, None]
         alike = np.arange(instance.pieces) % np.maximum(filled, 1)
         root = np.take_along_axis(root.reshape(alike.shape), alike, axis=1).ravel()
@@ -166,7 +166,7 @@ def _trees(
 def _paths(
     instance: RefineInstance, parcel: Int64Array, road: Int64Array, adds: BoolArray
 ) -> tuple[Int32Array, Int64Array] | None:
-    """Return the root of each parcel, and each transfer's slot (-1: it is none of its path), of paths."""
+    """Return the root of each parcel, and each transfer's slot (-1: it is not on its path), for paths."""
     roads, parcels = instance.roads, instance.parcels
     leaving = {(int(p), int(s)): i for i, (p, s) in enumerate(zip(parcel, roads.source[road], strict=True))}
     slot = np.full(len(parcel), -1)

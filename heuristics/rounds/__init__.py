@@ -1,8 +1,8 @@
-"""Small sizes: as few α as there can be, messages shared by the data of all ranks.
+"""Small sizes: as few α as possible, with messages that the data of all ranks share.
 
-Read `slots` first (which messages: the search for the fewest α in which all can know all), then `loads`
-(which datum goes with which message), `alike` (both at once, with
-bytes, where all ranks see the same) and `method`. Routes and symmetries are those of `routes`.
+Read `slots` first: the search for messages by which all ranks have all data in the fewest α. `loads` chooses
+the messages of each datum. `alike` does both together, with bytes, where all ranks have the same view.
+`method` uses them. Routes and symmetries are those of `routes`.
 """
 
 from tutti.heuristics.rounds.method import METHOD, RoundsOptions

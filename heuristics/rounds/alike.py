@@ -1,12 +1,13 @@
 """Allgathers that are the same seen from every rank: one rank's timeline is the schedule.
 
-Where a group of automorphisms takes each rank to every other in one way, a message is sent by all ranks at
-once, each to its image, over an orbit of routes. What a rank knows is then one set, of the ranks as rank 0
-sees them, a message brings what is new of it to its receiver, and a schedule is a list of routes. Taken one
-after the other, each leaves as soon as its ports are free, or when its sender has learned more, and bytes
-take the time that they do in the simulator. The list is searched by simulated annealing (Kirkpatrick, Gelatt,
-Vecchi, doi 10.1126/science.220.4598.671): messages are exchanged, moved, replaced, told to wait or to carry
-less. Lists of sums (`heuristics.rounds.sums`) are played and searched here too.
+Let a group of automorphisms take each rank to every other by exactly one element. Then a message is sent by
+all ranks in parallel, each to its image, over an orbit of routes. What a rank knows is then one set, of the
+ranks as rank 0 sees them, a message brings its receiver the new part of it, and a schedule is a list of
+routes. Messages are taken one after the other. Each leaves as soon as its ports are free, or when its sender
+has learned more, and bytes take the time that they do in the simulator. The list is searched by simulated
+annealing (Kirkpatrick, Gelatt, Vecchi, doi 10.1126/science.220.4598.671): messages are exchanged, moved and
+replaced, wait for more arrivals, or carry less. Lists of sums (`heuristics.rounds.sums`) are played and
+searched here too.
 """
 
 from __future__ import annotations
@@ -35,31 +36,31 @@ class Chances(NamedTuple):
     message: float
     """Probability that one message is replaced."""
     waits: float
-    """This one or that a message waits for another number of arrivals."""
+    """Probability of this, or that a message waits for another number of arrivals."""
     most: float
-    """These or that the most shards which a message carries change."""
+    """Probability of these, or that the most shards which a message carries change."""
     exchanged: float
-    """These or that two messages are exchanged."""
+    """Probability of these, or that two messages are exchanged."""
     moved: float
-    """These or that a message is moved to another place."""
+    """Probability of these, or that a message is moved to another place."""
 
 
 class TransitiveTuning(NamedTuple):
-    """Numbers that steer the search for a list of messages."""
+    """Parameters of the search for a list of messages."""
 
     most_ranks: int
     """Largest number of ranks. The time of a search grows with its square."""
     length: int
-    """Largest number of messages of a list, besides `more`. Networks of fewer ranks have one for each
+    """Largest number of messages of a list, without `more`. Networks of fewer ranks have one for each
     rank."""
     more: int
-    """Messages of a list beyond that. Messages that bring nothing are not sent."""
+    """Number of additional messages of a list. Messages that bring nothing are not sent."""
     moves_a_rank: int
-    """Moves of a search for each rank."""
+    """Number of moves of a search for each rank."""
     most_moves: int
     """Largest number of moves of a search."""
     work: int
-    """Most moves times messages times ranks of a search. A larger value searches longer."""
+    """Largest number of moves times messages times ranks of a search. A larger value searches longer."""
     price: float
     """Cost of a missing shard, in units of α plus a shard's time on the slowest port. At first, a move that
     costs a part of it is accepted with a probability of 1 / e."""
@@ -98,13 +99,13 @@ class Alike(NamedTuple):
     Parameters
     ----------
     seen
-        int64, shape (messages, ranks): which rank of the sender's view is which in the receiver's.
+        int64, shape (messages, ranks): for each rank of the sender's view its number in the receiver's.
     offsets, port
-        Those of message i go over the orbits of links port[offsets[i] : offsets[i + 1]].
+        The orbits of links of message i are port[offsets[i] : offsets[i + 1]].
     alpha, slowness
-        Of each orbit of links: α, and the time of a unit of data.
+        For each orbit of links: α, and the time of a unit of data.
     choice
-        int64: messages, as many over each first link.
+        int64: numbers of messages to choose from, equally many over each first link.
     """
 
     seen: Int64Array
@@ -116,14 +117,14 @@ class Alike(NamedTuple):
 
 
 class TimelineSearch(NamedTuple):
-    """The problem for which a list of messages is searched, and the numbers that steer the search.
+    """The problem for which a list of messages is searched, and parameters of the search.
 
     Parameters
     ----------
     size
-        Data of a rank; of a whole sum if messages are sums.
+        Data of a rank, or of a whole sum if messages are sums.
     each
-        Whether each rank needs other data: a message carries the data of all ranks to which it leads.
+        Whether each rank needs different data: a message carries the data of all ranks to which it leads.
     adds
         Whether a message is its sender's sum. The receiver adds it if the two sums have no rank in common.
     price
@@ -150,7 +151,7 @@ class Played(NamedTuple):
     message
         int64, shape (length,): the number of each message.
     new
-        uint64, shape (length, words): what it brings, a bit a rank as the receiver sees them.
+        uint64, shape (length, words): the data that it brings, a bit a rank as the receiver sees them.
     known
         uint64, shape (3, words): what rank 0 knows, what it will know, and what a message carries.
     start, arrival
@@ -176,12 +177,12 @@ class Played(NamedTuple):
 
     @property
     def sent(self) -> BoolArray:
-        """Shape (length,): whether it is."""
+        """Shape (length,): whether each message is sent."""
         return np.array(self.new.any(axis=1))
 
 
 class VertexTransitiveNetwork(NamedTuple):
-    """A network of ranks all alike: its messages, the links of those of rank 0, and the group on all."""
+    """A network of equivalent ranks: its messages, the links of those of rank 0, and the group on all."""
 
     topology: Topology
     alike: Alike
@@ -191,9 +192,9 @@ class VertexTransitiveNetwork(NamedTuple):
 
     @classmethod
     def of(cls, topology: Topology) -> VertexTransitiveNetwork | None:
-        """Return it, None where ranks are not alike, or where there are too many.
+        """Return the network; None if its ranks are not equivalent, or are too many.
 
-        Messages that would pass two links alike are left out: those of all ranks could not go at once.
+        Messages that would pass two links of one orbit are left out: those of all ranks would collide.
         """
         ranks = topology.num_ranks
         if not 2 < ranks <= TUNING.most_ranks or topology.multicast | topology.aggregate:
@@ -218,7 +219,7 @@ class VertexTransitiveNetwork(NamedTuple):
         return cls(topology, alike, ways, links, elements)
 
     def searched(self, size: float, rng: np.random.Generator, *, each: bool = False) -> tuple[float, Played]:
-        """Return the least time found in which all know all, infinite for none, and what is sent.
+        """Return the least time found in which all ranks have all data, or infinity, and the messages.
 
         Parameters
         ----------
@@ -227,7 +228,7 @@ class VertexTransitiveNetwork(NamedTuple):
         rng
             Chooses changes.
         each
-            Whether for each rank there are other data: a message carries those of all to whom it leads.
+            Whether each rank needs different data: a message carries the data of all ranks to which it leads.
         """
         ranks = self.alike.seen.shape[1]
         length = min(ranks, TUNING.length) + TUNING.more
@@ -239,7 +240,7 @@ class VertexTransitiveNetwork(NamedTuple):
         return np.inf if missing else time, played
 
     def allgather(self, what: Collective, played: Played) -> Schedule:
-        """Return the allgather of equal shards in which all ranks send what rank 0 does."""
+        """Return the allgather of equal shards in which all ranks send like rank 0."""
         chunks = chunks_of(what)
         cut = len(chunks) // what.num_ranks
         sent = [
@@ -249,12 +250,12 @@ class VertexTransitiveNetwork(NamedTuple):
         return self._by_all(what, chunks, played, sent)
 
     def all_to_all(self, what: Collective, played: Played) -> Schedule:
-        """Return the all-to-all of equal shares in which all ranks send what rank 0 does."""
+        """Return the all-to-all of equal shares in which all ranks send like rank 0."""
         ranks, chunks = what.num_ranks, chunks_of(what)
         item = np.zeros((ranks, ranks), np.int64)
         item[what.items.start, what.items.end] = np.arange(len(what.items))
         cut, places = len(chunks) // len(what.items), np.flatnonzero(played.sent).tolist()
-        # By whom each rank is known to rank 0, as both see it; the way of each begins at itself.
+        # The ranks by which each rank's data came to rank 0, as both see them; each path begins at itself.
         taken: dict[int, list[tuple[int, int]]] = {0: []}
         passed: dict[int, list[tuple[int, int]]] = {place: [] for place in places}
         for place in places:
@@ -273,7 +274,7 @@ class VertexTransitiveNetwork(NamedTuple):
         return self._by_all(what, chunks, played, sent)
 
     def _carried(self, played: Played, place: int) -> Int64Array:
-        """Return what a message brings, as its sender sees it."""
+        """Return the data that a message brings, as its sender sees it."""
         bits = np.unpackbits(played.new[place].view(np.uint8), bitorder="little")
         return np.flatnonzero(bits[self.alike.seen[played.message[place]]])
 
@@ -292,7 +293,7 @@ class VertexTransitiveNetwork(NamedTuple):
 
 
 def _evenly(port: Int64Array) -> Int64Array:
-    """Return numbers of messages, those of each port equally often, or nearly."""
+    """Return numbers of messages with each port equally often, or nearly."""
     ports, count = np.unique(port, return_counts=True)
     return np.concatenate([np.resize(np.flatnonzero(port == one), count.max()) for one in ports])
 
@@ -300,16 +301,16 @@ def _evenly(port: Int64Array) -> Int64Array:
 def annealed(
     alike: Alike, message: Int64Array, how: TimelineSearch, moves: FloatArray
 ) -> tuple[int, float, Played]:
-    """Return how much the fastest list found lacks at its end, when that is, and its messages.
+    """Return the loss of the best list found at its end, its end, and its messages.
 
     Parameters
     ----------
     alike
-        The messages that there are.
+        The possible messages.
     message
-        int64: a list to begin with.
+        int64: a list from which to begin.
     how
-        What to search for.
+        The problem and parameters of the search.
     moves
         float64, shape (moves, 4): random numbers.
     """
@@ -328,7 +329,7 @@ def _anneal(
 ) -> tuple[int, float]:
     """Change a list with each row of random numbers; play the fastest list and return what `_play` returns.
 
-    The rows of a list are its messages, for how many arrivals each waits, and how much it carries at most.
+    The rows of a list are its messages, the arrivals for which each waits, and the most that it carries.
     """
     now, then, ranks = best.copy(), best.copy(), alike.seen.shape[1]
     missing, end = _play(alike, now, how, played)
@@ -349,7 +350,7 @@ def _anneal(
 
 @leaf
 def _lacking(missing: int, ranks: int, adds: bool) -> float:
-    """Return how many shards are missing, and `TUNING.late` more, or how often a sum would have to double."""
+    """Return the number of missing shards plus `TUNING.late`, or of missing doublings of a sum."""
     return np.log2(ranks / (ranks - missing)) if adds else float(missing + TUNING.late * (missing > 0))
 
 
@@ -374,7 +375,7 @@ def _change(alike: Alike, chances: Chances, move: FloatArray, lists: Int64Array)
 
 @leaf
 def _move(lists: Int64Array, one: int, other: int, exchanged: bool) -> None:
-    """Let a message take another's place: that one takes its place, or those between move up."""
+    """Move a message to another's place; the other takes its place, or those between move up."""
     step = 1 if other > one else -1
     for row in lists:
         place, moved = one, row[one]
@@ -387,9 +388,9 @@ def _move(lists: Int64Array, one: int, other: int, exchanged: bool) -> None:
 
 @leaf
 def _play(alike: Alike, lists: Int64Array, how: TimelineSearch, played: Played) -> tuple[int, float]:
-    """Send a list's messages until all know all; return how many shards a rank lacks then, and when it ends.
+    """Send a list's messages until all know all; return the shards that a rank then lacks, and the end.
 
-    No message leaves before one that stands before it in the list.
+    No message leaves before one that precedes it in the list.
     """
     played.free.fill(0)
     played.arrival.fill(NEVER)
@@ -430,7 +431,7 @@ def _play(alike: Alike, lists: Int64Array, how: TimelineSearch, played: Played) 
 
 @leaf
 def _passed_on(alike: Alike, messages: Int64Array, size: float, played: Played) -> float:
-    """Return when the last data arrive if a message carries those of all to whom it leads."""
+    """Return when the last data arrives if a message carries that of all ranks to which it leads."""
     played.free.fill(0)
     played.load.fill(0)
     for rank in range(1, len(played.by)):
@@ -475,7 +476,7 @@ def _next(time: float, arrival: Times) -> float:
 
 @inlined
 def _new(seen: Int64Array, most: int, adds: bool, place: int, played: Played) -> int:
-    """Write what of the carried is new to the receiver, as it sees it, at most so much; return how much.
+    """Write what is new of the carried to the receiver, as it sees it, `most` at most; return the number.
 
     A sum is new as a whole, or not at all.
     """

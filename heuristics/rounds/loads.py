@@ -1,8 +1,8 @@
-"""Which datum goes with which message, so that messages are about equally long.
+"""The choice of messages for each datum, such that messages are about equally long.
 
-In the network in time that messages span, what is for one rank takes a path and what is for all a tree.
-A message that is busy for α + L costs t (2 (α + L) + t) for a datum that takes t, so that the sum of the
-squares falls (as in `heuristics.classic.stepwise`); all choose anew a few times, one after the other.
+Messages span a network in time. In it data for one rank takes a path, and data for all ranks a tree. A
+message that is busy for α + L costs t (2 (α + L) + t) for a datum that takes t, so that the sum of the
+squares falls (as in `heuristics.classic.stepwise`). All data choose again a few times, one after the other.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ class ChunkLoadTuning(NamedTuple):
     most_cuts: int
     """Largest number of parts of a datum. More are balanced better."""
     few_chunks: int
-    """Number of chunks for each pair of ranks up to which data are cut."""
+    """Number of chunks for each pair of ranks up to which data is cut."""
     work: int
-    """Most messages times data times rounds, which take some seconds."""
+    """Largest number of messages times data times rounds, which take some seconds."""
 
 
 TUNING = ChunkLoadTuning(rounds=4, most_cuts=8, few_chunks=2**9, work=2**28)
 
 
 class MessageEvents(NamedTuple):
-    """Messages as those who choose see them.
+    """Messages, in the form that the choice needs.
 
     Parameters
     ----------
     event
-        Twice the number of a message, and one more when it arrives, in the order in which that happens.
+        Twice the number of a message, and one more for its arrival, in the order of time.
     leaves, arrives
         The places of each message in that order.
     source, target
         Its ends.
     port
-        Equal where the slowest link of messages is the same in the same step: they share a load.
+        Equal where messages have the same slowest link in the same step: they share a load.
     alpha, slowness
         α of that link in seconds, and its seconds a byte.
     into, offsets
@@ -102,7 +102,7 @@ def loaded(problem: Problem, routes: Routes, messages: RoundMessages) -> Schedul
     items = what.items
     if what.kind is Kind.ALL_TO_ALL:
         source, target = items.start[chunks.item], items.end[chunks.item]
-        # Those that go equally far round, in turn.
+        # Pairs that go equally far round are listed together.
         data = np.lexsort((source, (target - source) % topology.num_ranks))
         data = data[(source != target)[data]]
         rounds = _rounds(len(data) * len(messages.route))
@@ -127,7 +127,7 @@ def chunks_of(what: Collective) -> Chunks:
 
 
 def wanted_of(what: Collective) -> BoolArray:
-    """Return whether rank u wants what begins at rank v, or has it, bool (ranks, ranks) by u and v."""
+    """Return whether rank u needs or has what begins at rank v, bool (ranks, ranks) by u and v."""
     wanted = np.eye(what.num_ranks, dtype=np.bool_)
     for members in what.members:
         wanted[np.ix_(members, members)] = True
@@ -193,10 +193,11 @@ def _choose_trees(
     rounds: int,
     via: Int32Array,
 ) -> None:
-    """Write into via[d, v] by which message v gets datum d; who does not want it gets it to pass it on.
+    """Write into via[d, v] the message by which v gets datum d; a node that does not need it passes it on.
 
-    First each node gets it by the first message. Then it gets it by the cheapest one that comes before it
-    sends it on, from a node that has it: whoever got it through v has it only after that.
+    First each node gets it by the first message. Then it chooses the cheapest message that arrives before it
+    sends the datum on. The sender must have the datum, not by way of the node itself: such a node has it
+    later.
     """
     load = np.zeros(len(spans.source))
     for datum in range(len(size)):
@@ -233,7 +234,7 @@ def _spread(spans: MessageEvents, source: int, via: Int32Array) -> None:
 
 @kernel
 def _leave_out(spans: MessageEvents, wanted: BoolArray, via: Int32Array) -> None:
-    """Take a datum from those who neither want it nor pass it on."""
+    """Remove a datum from nodes that neither need it nor pass it on."""
     found = True
     while found:
         found = False
@@ -256,7 +257,7 @@ def _choose_again(
     via: Int32Array,
     node: int,
 ) -> None:
-    """Let a node get a datum by the cheapest message in time, or by none if it has no use for it any more."""
+    """Let a node get a datum by the cheapest message in time, or by none if it no longer uses it."""
     by, needed = via[node], len(spans.event)
     load[spans.port[by]] -= size * spans.slowness[by]
     for other in range(len(via)):

@@ -1,10 +1,11 @@
-"""Rounds: the fewest α in which all can know all, and what the data of a collective make of their messages.
+"""Rounds: the fewest α in which all ranks can have all data, and schedules over the messages found.
 
-Each message holds the ports that it goes through for α, so that small sizes want few, well chosen messages.
-Those by which every rank's shard reaches everyone (`heuristics.rounds.slots`) serve an allgather, and an
-all-to-all too: data of many ranks travel together (as in Bruck et al., doi 10.1109/71.642949). Larger sizes
-have more time than the fewest α take, so further messages follow on idle links: from as few as there can be
-to one for every two ranks. What is fastest when simulated at the problem's size is kept.
+Each message holds the ports that it goes through for α, so small sizes need few, well chosen messages.
+Messages by which every rank's shard reaches all ranks (`heuristics.rounds.slots`) serve an allgather. They
+serve an all-to-all, too: data of many ranks travels together (as in Bruck et al., doi 10.1109/71.642949).
+Larger sizes have more time than the fewest α take. So further messages follow on idle links: from as few as
+possible to one for every two ranks. The schedule that is fastest when simulated at the problem's size is
+kept.
 """
 
 from __future__ import annotations
@@ -60,14 +61,14 @@ class MinLatencyTuning(NamedTuple):
     many: int
     """Largest number of ranks for which messages that differ from rank to rank are also tried."""
     searches: int
-    """Most ranks times searches for messages that are the same seen from each rank."""
+    """Largest number of ranks times searches for messages that are the same seen from each rank."""
     further: tuple[int, ...]
     """Additional times that messages may take after every rank can know everything, as multiples of the
     least α."""
     few: int
     """Number of these that are tried for allreduces in clusters."""
     work: int
-    """Most messages times data of a schedule. It limits the additional time of messages."""
+    """Largest number of messages times data of a schedule. It limits the additional time of messages."""
     most_transfers: int
     """Largest number of transfers of an allreduce in one shot."""
     most_sets: int
@@ -96,9 +97,9 @@ class RoundsOptions(Options):
     Parameters
     ----------
     variants
-        How many sets of messages that take the fewest α are looked at; more find better ones.
+        Number of sets of messages of the fewest α that are tried; more find better ones.
     time_limit
-        Seconds after which no further set is looked at, if there is a schedule; None for none.
+        Seconds after which no further set is tried, if there is a schedule; None for no limit.
 
     Raises
     ------
@@ -113,7 +114,7 @@ class RoundsOptions(Options):
 
 
 class Variant(NamedTuple):
-    """Messages by which all know all, and by when."""
+    """Messages by which all ranks have all data, and the time by which they do."""
 
     network: MessageRoutes
     slots: Slots
@@ -121,7 +122,7 @@ class Variant(NamedTuple):
     until: int
 
     def messages(self, further: int) -> tuple[Routes, RoundMessages]:
-        """Return them, and more that follow on idle links for so many times the least α."""
+        """Return the messages, and more that follow on idle links for `further` times the least α."""
         least = int(self.slots.alpha[self.slots.alpha > 0].min())
         return self.network.routes, messages_in(*longer(self.slots, self.use, self.until + further * least))
 
@@ -132,7 +133,7 @@ def synthesize(problem: Problem, options: RoundsOptions, rng: np.random.Generato
     Raises
     ------
     NoSchedule
-        If no messages were found by which all know all.
+        If no messages were found by which all ranks have all data.
     Unsupported
         As `METHOD.supports`.
     """
@@ -172,7 +173,7 @@ def _scattered(
 def _allreduces(
     forwards: Synthesizer, backwards: Synthesizer, what: Collective, size: Fraction
 ) -> list[Callable[[], Schedule]]:
-    """Return what makes an allreduce in clusters of each size, first of single ranks, and in halves."""
+    """Return makers of an allreduce: in clusters of each size, first of single ranks, and in halves."""
     everyone, topology = collective(Kind.REDUCE_SCATTER, what.num_ranks), forwards.topology
 
     def in_clusters(members: int) -> Schedule:
@@ -192,18 +193,18 @@ def _allreduces(
 
 
 class Synthesizer:
-    """What makes schedules on a network, and keeps the messages that it found.
+    """Makes schedules on a network, and keeps the messages that it found.
 
     Parameters
     ----------
     topology
         The network.
     variants
-        How many sets of messages are looked at.
+        Number of sets of messages that are tried.
     rng
         Chooses among messages.
     until
-        After which it is content with what it has, by `topologies.kernels.now`.
+        Time after which the best so far is enough, by `topologies.kernels.now`.
     """
 
     def __init__(
@@ -239,7 +240,7 @@ class Synthesizer:
         return min([(time, schedule), *alike, *extended], key=lambda one: one[0])[1]
 
     def _alike(self, what: Collective, size: Fraction, searches: int) -> Iterator[tuple[float, Schedule]]:
-        """Yield what is the same seen from each of all ranks, if they are alike and get as much of all."""
+        """Yield a schedule that is the same seen from each rank, if ranks are equivalent and data equal."""
         network = self._network
         if network is None or not what.plain:
             return
@@ -276,7 +277,7 @@ class Synthesizer:
         return [size for size in sizes if ranks * ranks * (ranks // size) <= TUNING.most_transfers]
 
     def clusters(self, size: int) -> Int64Array:
-        """Return clusters of a size: ranks in a row, or equally far apart if these know all sooner."""
+        """Return clusters of a size: ranks in a row, or equally spaced ranks if these need fewer α."""
         rank = np.arange(self.topology.num_ranks)
         ways = [rank.reshape(-1, size), rank.reshape(size, -1).T]
         return min(ways, key=self._until) if size > 1 else ways[0]
@@ -286,9 +287,9 @@ class Synthesizer:
         return self.fewest(wanted_of(groups))[0].until
 
     def fewest(self, wanted: BoolArray) -> list[Variant]:
-        """Return messages by which all know what they want in the fewest α found, of several symmetries.
+        """Return messages by which all get what they need in the fewest α found, for several symmetries.
 
-        The number of α is doubled until there are some, then the least that does is found by halving.
+        The number of α is doubled until there are some, then the least number is found by halving.
 
         Raises
         ------
@@ -306,7 +307,7 @@ class Synthesizer:
             few, more = more, max(1, 2 * more)
             if more > TUNING.longest:
                 name = self.topology.name
-                raise NoSchedule(f"min_latency found no messages on {name} by which all ranks know all")
+                raise NoSchedule(f"min_latency found no messages on {name} that bring all data to all ranks")
             found = self._variants(wanted, first + more * step)
         while more - few > 1:
             between = (few + more) // 2
@@ -320,7 +321,7 @@ class Synthesizer:
 
     @cached_property
     def _distances(self) -> IntArray:
-        """From each rank to each, in α over its denominator or in hops."""
+        """Distances from each rank to each, in α over its denominator or in hops."""
         topology, ranks = self.topology, self.topology.num_ranks
         distances = alpha_distances(topology) if topology.alpha.numerators.any() else hop_distances(topology)
         return distances[:ranks, :ranks].T
@@ -341,7 +342,7 @@ class Synthesizer:
         ]
 
     def _variants(self, wanted: BoolArray, until: int, *networks: MessageRoutes) -> list[Variant]:
-        """Return those of the networks (of all) on which messages are found, and these."""
+        """Return the given networks (or of all) on which messages are found, and these messages."""
         found = []
         for network in networks or self._networks:
             slots = Slots.of(self.topology, network, moments(self.topology, until))
@@ -352,7 +353,7 @@ class Synthesizer:
 
 
 def check(problem: Problem, options: RoundsOptions) -> None:
-    """Raise `Unsupported` for over 256 ranks, if they cannot be alike behind switches."""
+    """Raise `Unsupported` for over 256 ranks, unless they may be equivalent behind switches."""
     topology, ranks = problem.topology, problem.topology.num_ranks
     if ranks > TUNING.most_ranks and not (
         ranks <= ALIKE.most_ranks and problem.collective.plain and _forwarding(topology)
@@ -362,7 +363,7 @@ def check(problem: Problem, options: RoundsOptions) -> None:
 
 def _too_many(topology: Topology) -> Unsupported:
     return METHOD.unsupported(
-        f"takes at most {TUNING.most_ranks} ranks, or {ALIKE.most_ranks} that are all alike behind switches, "
+        f"takes at most {TUNING.most_ranks} ranks, or {ALIKE.most_ranks} equivalent ones behind switches, "
         f"in one collective of equal shards; {topology.name} has {topology.num_ranks}"
     )
 
@@ -373,7 +374,7 @@ def _is_short(topology: Topology, size: Fraction) -> bool:
 
 
 def _forwarding(topology: Topology) -> int:
-    """Return how many switches only forward."""
+    """Return the number of switches that only forward."""
     return topology.num_nodes - topology.num_ranks - len(topology.multicast)
 
 
@@ -385,10 +386,10 @@ METHOD = Method(
     capabilities=Capabilities(
         (*BY_ALLGATHER, Kind.ALL_TO_ALL),
         Groups.ANY,
-        further=f"at most {TUNING.most_ranks} ranks, {ALIKE.most_ranks} if alike",
+        further=f"at most {TUNING.most_ranks} ranks, {ALIKE.most_ranks} if equivalent",
     ),
     check=check,
     size_dependent=lambda problem, options: True,
     seeded=True,
-    summary="small sizes: as few α as there can be, messages shared by the data of all ranks",
+    summary="small sizes: as few α as possible, with messages that the data of all ranks share",
 )

@@ -38,7 +38,7 @@ class MessageRoutes:
     def of(cls, topology: Topology, symmetries: list[Int32Array]) -> MessageRoutes:
         """Return all routes of a network, each together with its images under symmetries.
 
-        A class whose routes share a link is left out: its messages could not go at once.
+        A class whose routes share a link is left out: its messages would collide.
 
         Parameters
         ----------
@@ -85,7 +85,7 @@ def single_messages(topology: Topology, origin: int | None = None) -> list[Route
 
 
 def _orbits(routes: dict[Route, None], symmetries: list[Int32Array]) -> Iterator[list[Route]]:
-    """Yield each route with its images, which are routes too, if perhaps others of equal α."""
+    """Yield each route with its images; an image may be replaced by another route of equal α."""
     left = dict(routes)
     tables = [symmetry.tolist() for symmetry in symmetries]
     while left:
@@ -125,7 +125,7 @@ def translations(topology: Topology) -> list[Int32Array]:
 
 
 def _with_switches(topology: Topology, ranks: Int64Array) -> Int64Array:
-    """Return a permutation of the ranks, with switches that go where the neighbours of their ranks are."""
+    """Return a permutation of ranks and switches; switches go to the neighbours of their ranks' images."""
     joined: list[list[int]] = [[] for _ in range(topology.num_nodes)]
     for one, other in zip(topology.source.tolist(), topology.target.tolist(), strict=True):
         if one < topology.num_ranks:

@@ -31,9 +31,10 @@ class MessageSlotTuning(NamedTuple):
     negligible: int
     """An α that is this many times less than the largest counts as 0."""
     moves: int
-    """Moves of a search. More find messages where α is scarcer."""
+    """Number of moves of a search. More find messages where α is scarcer."""
     work: int
-    """Most moves times messages times words of knowledge of a search, which takes some seconds."""
+    """Largest number of moves times messages times words of knowledge of a search, which takes some
+    seconds."""
     most_slots: int
     """Limit on routes times moments. Larger networks are not searched."""
     hopeless: int
@@ -51,7 +52,7 @@ TUNING = MessageSlotTuning(
 class RoundMessages(NamedTuple):
     """Messages in order: routes, and when their heads leave and arrive, over the denominator of α.
 
-    `step` numbers what leaves together; of what leaves at one time those without α go before the others.
+    `step` numbers messages that leave together; at one time those without α go before the others.
     """
 
     route: Int64Array
@@ -66,7 +67,7 @@ class Slots(NamedTuple):
     Parameters
     ----------
     offsets, links, source, target, classes
-        The routes, as `MessageRoutes` has them.
+        The routes, as in `MessageRoutes`.
     alpha, latency
         int64, of links and of routes, over the denominator of α.
     moments
@@ -92,7 +93,7 @@ class Slots(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Room for a search: slots in the way, and as bits what ranks want, nodes know and messages carry."""
+    """Arrays for a search: slots in conflict, and as bits what ranks want, nodes know and messages carry."""
 
     found: Int64Array
     wanted: UInt64Array
@@ -101,9 +102,9 @@ class Room(NamedTuple):
 
 
 class Use(NamedTuple):
-    """Which slots are filled, and when messages of which slot enter each link that has α.
+    """The filled slots, and when messages of which slot enter each link that has α.
 
-    Of link l these are the first entered[l] of entry[l] and owner[l].
+    For link l these are the first entered[l] of entry[l] and owner[l].
     """
 
     filled: BoolArray
@@ -137,18 +138,18 @@ def moments(topology: Topology, until: int) -> Int64Array:
 def search(
     topology: Topology, slots: Slots, wanted: BoolArray, until: int, rng: np.random.Generator
 ) -> Use | None:
-    """Return a use of slots by which all know what they want by `until`, None if none was found.
+    """Return a use of slots by which all have what they want by `until`; None if none was found.
 
     Parameters
     ----------
     topology, slots
         The network, and its slots.
     wanted
-        bool, shape (ranks, ranks): whether u wants to know v's shard.
+        bool, shape (ranks, ranks): whether u needs v's shard.
     until
-        Over the denominator of α.
+        Time limit, over the denominator of α.
     rng
-        For the moves.
+        Source of random moves.
     """
     count, words = len(slots.moments), -(-topology.num_ranks // 64)
     if len(slots.source) * count > TUNING.most_slots:
@@ -184,7 +185,7 @@ def _as_words(table: BoolArray) -> UInt64Array:
 
 
 def longer(slots: Slots, use: Use, until: int) -> tuple[Slots, Use]:
-    """Return the same use of slots until later, with idle links used too, the least used routes first."""
+    """Return the same use of slots up to a later time, and fill idle links, the least used routes first."""
     least = int(slots.alpha[slots.alpha > 0].min())
     step = max(least, until // TUNING.most_moments)
     further = slots._replace(moments=np.union1d(slots.moments, np.arange(0, until + 1, step)))
@@ -209,7 +210,7 @@ def messages_in(slots: Slots, use: Use) -> RoundMessages:
 
 
 def _unused(slots: Slots, until: int) -> Use:
-    """Return that all slots are empty, with room for what enters links until then."""
+    """Return a use in which all slots are empty, with arrays for what enters links until then."""
     alpha = slots.alpha
     room = until // int(alpha[alpha > 0].min()) + 2
     table = (len(alpha), room)
@@ -222,7 +223,7 @@ def _unused(slots: Slots, until: int) -> Use:
 
 
 def _events(slots: Slots, chosen: Int64Array) -> Int64Array:
-    """Return twice the number of each slot, one more for its arrival, in the order in which that happens."""
+    """Return twice the number of each slot, plus one for its arrival, in the order of time."""
     kind, moment = np.divmod(chosen, len(slots.moments))
     start, latency = slots.moments[moment], slots.latency[slots.classes[kind]]
     arrives = np.repeat([0, 1], len(chosen))
@@ -235,7 +236,7 @@ def _events(slots: Slots, chosen: Int64Array) -> Int64Array:
 
 @kernel
 def _fill_idle(slots: Slots, use: Use, chosen: Int64Array) -> None:
-    """Fill those of the chosen slots, in their order, that nothing is in the way of."""
+    """Fill the chosen slots in order, skipping each slot that conflicts with one that is already filled."""
     found = np.empty(len(use.filled), dtype=np.int64)
     for slot in chosen:
         if _in_the_way(slots, use, slot, found) == 0:
@@ -244,7 +245,7 @@ def _fill_idle(slots: Slots, use: Use, chosen: Int64Array) -> None:
 
 @kernel
 def _use_least_used(slots: Slots, use: Use, until: int) -> None:
-    """Fill slots that nothing is in the way of, moment by moment, those of the least used classes first."""
+    """Fill slots without conflicts, moment by moment, those of the least used classes first."""
     count, kinds = len(slots.moments), len(slots.classes) - 1
     found, used = np.empty(len(use.filled), dtype=np.int64), np.zeros(kinds, dtype=np.int64)
     for slot in range(len(use.filled)):
@@ -261,7 +262,7 @@ def _use_least_used(slots: Slots, use: Use, until: int) -> None:
 
 @leaf
 def _fill(slots: Slots, use: Use, slot: int) -> None:
-    """Let messages leave in a slot: nothing may be in their way."""
+    """Let messages leave in a slot, which must have no conflicts."""
     kind, moment = divmod(slot, len(slots.moments))
     use.filled[slot] = True
     for way in range(slots.classes[kind], slots.classes[kind + 1]):
@@ -293,7 +294,7 @@ def _empty(slots: Slots, use: Use, slot: int) -> None:
 
 @leaf
 def _in_the_way(slots: Slots, use: Use, slot: int, found: Int64Array) -> int:
-    """Return how many filled slots hold a link that messages of a slot would need, and write which."""
+    """Return the number of filled slots that conflict with a slot by a link, and write which."""
     (kind, moment), count = divmod(slot, len(slots.moments)), 0
     for way in range(slots.classes[kind], slots.classes[kind + 1]):
         time = slots.moments[moment]
@@ -320,7 +321,7 @@ def _anneal(
     moves: FloatArray,
     room: Room,
 ) -> int:
-    """Fill slots, one of `choice` a move, until nothing is missing or moves end; return what is missing."""
+    """Fill slots, one of `choice` a move, until no shard is missing or moves end; return the missing ones."""
     now = _missing(slots, use.filled, events, room)
     few = now // TUNING.hopeless
     for number in range(len(moves)):
@@ -347,7 +348,7 @@ def _anneal(
 
 @leaf
 def _missing(slots: Slots, filled: BoolArray, events: Int64Array, room: Room) -> int:
-    """Let all messages bring all that their sources know; return how many shards are missing somewhere."""
+    """Let all messages bring all that their sources know; return the number of missing shards."""
     known, carried = room.known, room.carried
     count, words = len(slots.moments), known.shape[1]
     known.fill(np.uint64(0))

@@ -1,11 +1,11 @@
 """Allreduces that are the same seen from every rank: each sends the sum that it has, and adds what comes.
 
-As in `heuristics.rounds.alike` one rank's timeline is the schedule. A rank's sum is of some ranks, as it sees
-them. All send the sum that they have at a moment to ranks equally far away, which add it if they have nothing
-of it; so α is what it takes, as in the postal model (Bar-Noy, Kipnis, Schieber: Optimal computation of
-census functions in the postal model, Discrete Applied Mathematics 1995). A sum grows from one subgroup of the
-ranks to a larger one: how soon is searched by simulated annealing among the few cosets of one in the other,
-and the best chain of subgroups is a shortest path.
+One rank's timeline is the schedule here, too. A rank's sum is of some ranks, as it sees
+them. All ranks send the sum that they have at a moment to ranks equally far away, which add it if the two
+sums have no rank in common. So α decides the time, as in the postal model (Bar-Noy, Kipnis, Schieber: Optimal
+computation of census functions in the postal model, Discrete Applied Mathematics 1995). A sum grows from one
+subgroup of the ranks to a larger one. Simulated annealing searches, among the few cosets of one in the other,
+how soon this is possible, and the best chain of subgroups is a shortest path.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class PartialSumTuning(NamedTuple):
     most_cosets: int
     """Largest number of cosets of a subgroup in the next. Of up to 16, nearly all fastest sums are found."""
     moves: int
-    """Moves of a search for each coset."""
+    """Number of moves of a search for each coset."""
     searches: int
     """Number of searches. The best result is kept."""
     more: int
-    """Messages of a list beyond half the number of cosets."""
+    """Number of messages of a list beyond half the number of cosets."""
     price: float
     """Cost of each doubling of the sum that is missing in the end, in units of a message's time."""
     heat: float
@@ -61,7 +61,7 @@ TUNING = PartialSumTuning(
 
 
 class Sent(NamedTuple):
-    """When messages are sent, in ticks, which, and when the last arrives."""
+    """Messages: when each is sent, in ticks, which it is, and when the last arrives."""
 
     start: tuple[int, ...]
     kind: tuple[int, ...]
@@ -71,7 +71,7 @@ class Sent(NamedTuple):
 def allreduce(
     network: VertexTransitiveNetwork, problem: Problem, until: float, rng: np.random.Generator
 ) -> Schedule | None:
-    """Return the fastest allreduce that is found, in the time clock; None where there is none until then."""
+    """Return the fastest allreduce that is found, in the time clock; None if none is found by then."""
     topology, alike, size = problem.topology, network.alike, problem.size or Fraction(1)
     tick = tick_of(topology, [size], topology.num_ranks**2)
     first = np.unique(alike.port, return_index=True)[1]
@@ -98,7 +98,7 @@ def allreduce(
 
 
 def _chain(ticks: Alike, elements: Int32Array, until: float, rng: np.random.Generator) -> Sent | None:
-    """Return what is sent from a sum of one rank to that of all, one subgroup after the other."""
+    """Return the messages from a sum of one rank to that of all, one subgroup after the other."""
     found = _subgroups(elements)
     best: dict[int, Sent] = {}
     heap = [(0, 0, Sent((), (), 0))]
@@ -162,7 +162,7 @@ def _subgroups(elements: Int32Array) -> list[BoolArray]:
 def _growth(
     alike: Alike, elements: Int32Array, smaller: BoolArray, larger: BoolArray
 ) -> tuple[Alike, Int64Array]:
-    """Return the messages by which a sum grows from a subgroup to a larger one, and which of all they are.
+    """Return the messages by which a sum grows from a subgroup to a larger one, and their numbers.
 
     Of those with the same ports and cosets there is one. They have a coset for each rank.
     """
@@ -183,7 +183,7 @@ def _growth(
 
 
 def _searched(growth: Alike, rng: np.random.Generator) -> Sent | None:
-    """Return the fastest messages found by which a sum is that of all cosets; None for none."""
+    """Return the fastest messages found by which a sum is that of all cosets; None if there are none."""
     kinds, cosets = growth.seen.shape
     price = TUNING.price * float(growth.alpha.max() + (growth.alpha + growth.slowness).max())
     how = TimelineSearch(1, False, True, price, price * TUNING.heat, TUNING.chances)

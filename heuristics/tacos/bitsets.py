@@ -38,7 +38,7 @@ def _count_ones(context: Any, word: Any) -> Any:
 
 @intrinsic
 def _trailing_zeros(context: Any, word: Any) -> Any:
-    """Return how many bits of a 64-bit word stand below its lowest set bit, as an unsigned one; of 0, 64."""
+    """Return the number of bits of a 64-bit word below its lowest set bit, as an unsigned one; of 0, 64."""
     from numba.types import boolean
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

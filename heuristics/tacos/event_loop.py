@@ -1,19 +1,19 @@
-"""The loop of TACOS (MICRO 2024, Algorithm 2), from arrival to arrival: what all matching rules share.
+"""The loop of TACOS (MICRO 2024, Algorithm 2), from arrival to arrival, which all matching rules share.
 
 The time-expanded network is never built: between two arrivals nothing changes, so time jumps from one to the
-next. At each event links are matched (Algorithm 1), and then what arrives next is delivered. If links have
-unlike durations, an event is what some of them bring (IV-F). Between links of one duration everything on its
-way arrives together, so an event is a round: a time span of the paper.
+next. At each event links are matched (Algorithm 1), and then the next arrivals are delivered. If durations of
+links differ, only some links deliver at an event (IV-F). If all are equal, all transfers on their way arrive
+together, and an event is a round: a time span of the paper.
 
-How links are matched is up to a *rule*, a named tuple of what the rule keeps. Its type chooses the kernels
-that `match` and `deliver` call when numba compiles the loop, so each rule has a loop without a branch or an
-indirect call, and one on disk: of a closure over the rule's kernel numba would never find the compiled loop
-again. There are two states. `event_state` has room for arrivals at any time; the rules of `matching` and
-`guided` work on it. `round_state` has half as many bits for a rank and chunk, and no arrivals; the rule of
-`round_matching` works on it.
+A *rule*, a named tuple of data, decides how links are matched. Its type chooses the kernels that `match` and
+`deliver` call when numba compiles the loop. So each rule has its own compiled loop, without a branch or an
+indirect call, which is also kept on disk. (With a closure over the rule's kernel, numba would never find the
+compiled loop again.) There are two states. `event_state` has room for arrivals at any time; the rules of
+`matching` and `guided` work on it. `round_state` has half as many bits for a rank and chunk, and no arrivals;
+the rule of `round_matching` works on it.
 
-Threads may share the nodes of a round. Each then comes back to the interpreter after each step, and goes on
-when all others have.
+Threads may share the nodes of a round. Each then returns to the interpreter after each step, and continues
+when all others have returned.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ STEP, NOW, LISTED = range(3)
 """Places in a `clock`."""
 
 STEPS = 512
-"""Steps after which a thread that is alone returns to the interpreter, where it can be interrupted."""
+"""Steps after which a single thread returns to the interpreter, where it can be interrupted."""
 
 Matcher = TypeVar("Matcher", bound=Callable[..., None])
 
@@ -50,9 +50,9 @@ class MatchedTransfers(NamedTuple):
 def clock(now: int = 0, listed: int = 0) -> Int64Array:
     """Return int64, shape (3,): how far a thread is, here at the beginning.
 
-    The steps that it has done, two for each event; the time in ticks, `NEVER` at the end; and how many links
-    may have something to send. It is no field of the states: the loop over a larger state takes twice as
-    long.
+    The entries are the steps that it has done, two for each event; the time in ticks, `NEVER` at the end; and
+    the number of links that may have something to send. They are no field of the states, as the loop over a
+    larger state takes twice as long.
     """
     return np.array([0, now, listed])
 
@@ -88,13 +88,13 @@ by_rule = functools.partial(Kernel, decorate=_by_rule)
 
 @by_rule
 def match(rule: Any, made: Any, listed: int, now: int | np.int64) -> None:
-    """Send, at an event, what the rule matches."""
+    """Send, at an event, the chunks that the rule matches."""
     raise NotImplementedError("a rule is matched in compiled code only")
 
 
 @by_rule
 def deliver(rule: Any, made: Any, listed: int, now: int | np.int64) -> tuple[np.int64, int]:
-    """Deliver what arrives next; return when, or `NEVER`, and how many links may have something to send."""
+    """Deliver the next arrivals; return when, or `NEVER`, and how many links may have something to send."""
     raise NotImplementedError("a rule is matched in compiled code only")
 
 
@@ -110,12 +110,12 @@ def plays(rule_type: type, deliver: Callable[..., Any]) -> Callable[[Matcher], M
 
 @kernel(nogil=True)
 def play(rule: Any, made: Any, at: Int64Array, until: int) -> None:
-    """Play a thread's part of Algorithm 2 until nothing is on its way or so many steps are done.
+    """Play a thread's part of Algorithm 2 until nothing is on its way, or `until` steps are done.
 
     Parameters
     ----------
     rule
-        What is matched at an event.
+        The rule that is matched at an event.
     made
         The thread's state.
     at
@@ -138,7 +138,7 @@ def played(
 ) -> Iterator[int]:
     """Play a synthesis, given each thread's state and clock, to the end; yield the steps done now and then.
 
-    After each step if there are several threads, else after each so many steps and at the end.
+    With several threads it yields after each step, else after each `steps` steps and at the end.
     """
     (first, *states), (at, *clocks) = states, clocks
     with ThreadPoolExecutor(max(1, len(states))) as pool:

@@ -1,6 +1,6 @@
-"""Between events: who has, wants and is sent what, and what is on the links, for links of any durations.
+"""The state between events, for links of any durations: what nodes have, want and receive, and links carry.
 
-The matching rules on this state send with `send`; a link that finds nothing to send is starved with `starve`.
+The matching rules on this state send with `send`. A link without anything to send is starved with `starve`.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ Sets = npt.NDArray[np.uint64]
 class Synthesis(NamedTuple):
     """A schedule in the making, at one moment.
 
-    What is on the links is a linked list for each class of links, by arrival since all its transfers last
-    equally long. Links that found nothing to send are *starved*: they are matched again only when something
-    new reaches their source.
+    The transfers on the links of each class are a linked list in the order of their arrival, since all of
+    them last equally long. Links without anything to send are *starved*: they are matched again only when
+    something new reaches their source.
 
     Parameters
     ----------
     network
-        What is synthesized for.
+        The network of the schedule.
     have, want
         uint64, shape (nodes, words): the chunks of each node, disjoint; one in neither is on its way to the
         node.
     spread
-        Counter planes: how many nodes have each chunk or are being sent it.
+        Counter planes: the number of nodes that have each chunk or are being sent it.
     arrival, carries
         int64, shape (links,): when the link's transfer arrives, `NEVER` on a free link, and its chunk.
     after, before
@@ -52,11 +52,11 @@ class Synthesis(NamedTuple):
     starved, starving
         bool, shape (links,), and shape (nodes,): whether a link out of the node is starved.
     candidates, trial
-        Sets of chunks: room to work in.
+        Sets of chunks, as space for computations.
     links_in
         Planes of counts: the links into a destination that could bring each chunk.
     sent, rows
-        The transfers that have arrived, with room for all; and int64, shape (1,): how many they are.
+        The transfers that have arrived, with space for all; and int64, shape (1,): their number.
     random
         The state of the random numbers.
     """
@@ -97,7 +97,7 @@ def synthesize(
     start
         int64, shape (chunks,): the node at which each chunk starts.
     rule
-        What is matched at an event; it may be written to.
+        The rule that is matched at an event; it may be written to.
     seed
         Of all random choices.
     replace
@@ -109,10 +109,10 @@ def synthesize(
 
 
 def by_start(made: Synthesis) -> MatchedTransfers:
-    """Return what has arrived, by start and then, at one start, by the cost of the link."""
+    """Return the transfers that have arrived, by start and, at equal starts, by the cost of the link."""
     sent = made.sent
     rows: Any = slice(int(made.rows[0]))
-    if len(made.network.duration) > 1:  # else what arrives first started first
+    if len(made.network.duration) > 1:  # else transfers arrive in the order of their starts
         rows = np.argsort(sent.start[rows], kind="stable")
     return MatchedTransfers(sent.chunk[rows], sent.link[rows], sent.start[rows])
 
@@ -170,7 +170,7 @@ def promise(made: Synthesis, node: int, chunk: int) -> None:
 
 @leaf
 def occupy(made: Synthesis, link: int, chunk: int, now: int) -> None:
-    """Let a link carry a chunk from now on."""
+    """Let a link carry a chunk, from now on."""
     k = made.network.cost[link]
     made.arrival[link] = now + made.network.duration[k]
     made.carries[link] = chunk
@@ -186,7 +186,7 @@ def occupy(made: Synthesis, link: int, chunk: int, now: int) -> None:
 
 @leaf
 def release(made: Synthesis, link: int) -> None:
-    """Take what a link carries off it."""
+    """Let a link carry nothing."""
     made.arrival[link] = NEVER
     before, after = made.before[link], made.after[link]
     made.after[before], made.before[after] = after, before
@@ -204,7 +204,7 @@ def _next_arrival(made: Synthesis) -> np.int64:
 
 @leaf
 def _deliver(made: Synthesis, now: int) -> int:
-    """Deliver what arrives now; list, and count, the links that may have something to send."""
+    """Deliver the transfers that arrive now; list, and count, the links that may have something to send."""
     listed, sent, links = 0, made.sent, len(made.arrival)
     for end in range(links, len(made.after)):
         duration = made.network.duration[end - links]
@@ -238,7 +238,7 @@ def _list_starved(made: Synthesis, node: int, listed: int) -> int:
 
 @leaf
 def _deliver_arrivals(rule: Any, made: Synthesis, listed: int, now: int) -> tuple[np.int64, int]:
-    """Deliver what arrives next; return when, and how many links may have something to send then."""
+    """Deliver the next arrivals; return their time, and how many links may have something to send then."""
     soonest = _next_arrival(made)
     return soonest, _deliver(made, soonest) if soonest != NEVER else 0
 
@@ -249,7 +249,7 @@ matches = partial(plays, deliver=_deliver_arrivals)
 
 @leaf
 def starve(made: Synthesis, link: int) -> None:
-    """Note that a link found nothing to send."""
+    """Note that a link had nothing to send."""
     made.starved[link] = True
     made.starving[made.network.source[link]] = True
 

@@ -1,13 +1,13 @@
 """Link-chunk matching guided by distance, for chunks that must pass through ranks which do not want them.
 
-Gather, scatter, all-to-all and collectives over groups of the ranks: the papers' future work and section VI-E
-of the 2023 version. A *goal* is a chunk and a node that must get it. Its *gap* is the least time that the
-chunk still needs to that node, over the cheapest route from a node that has it or is being sent it. A link
-may carry a chunk to a node that narrows one of its gaps; the chunk with the widest such gap goes first. So
-gaps only shrink, and until all are closed some link on a cheapest route can narrow one.
+It serves gather, scatter, all-to-all and collectives over groups of the ranks: the papers' future work and
+section VI-E of the 2023 version. A *goal* is a chunk and a node that must get it. Its *gap* is the least time
+that the chunk still needs to that node, over the cheapest route from a node that has it or is being sent it.
+A link may carry a chunk to a node that narrows one of its gaps, and the chunk with the widest such gap is
+sent first. So gaps only shrink, and until all are closed some link on a cheapest route can narrow one.
 
-A copy that another one overtakes is of no use in the end: transfers from which no goal is reached are
-dropped, so that what is left of each chunk is a tree from its start to its goals, and has a reverse.
+A copy that another one overtakes is useless in the end. So transfers that lead to no goal are dropped. What
+is left of each chunk is a tree from its start to its goals, and has a reverse.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tutti.topologies.topology import Topology
 
 
 class Goals(NamedTuple):
-    """Who must get what.
+    """The nodes that must get each chunk.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class Goals(NamedTuple):
     first
         int64, shape (chunks + 1,): the goals of chunk c are first[c] to first[c + 1] - 1.
     node
-        int32, shape (goals,): none is where the chunk starts.
+        int32, shape (goals,): the node of each goal; the chunk does not start there.
     """
 
     start: Int64Array
@@ -54,13 +54,13 @@ class WidestGap(NamedTuple):
     Parameters
     ----------
     goals
-        Who must get what.
+        The nodes that must get each chunk.
     distance
         int64, shape (nodes, nodes): ticks over the cheapest route to the first from the second.
     gap
         int64, shape (goals,).
     unmet
-        int64, shape (chunks,): how many gaps are not closed.
+        int64, shape (chunks,): the number of open gaps of each.
     open
         The set of the chunks with such a gap.
     """
@@ -73,7 +73,7 @@ class WidestGap(NamedTuple):
 
 
 def goals_of(what: Collective, chunks: Chunks) -> Goals:
-    """Return who must get what."""
+    """Return the nodes that must get each chunk."""
     ends = []
     for group, start, end in zip(what.items.group, what.items.start, what.items.end, strict=True):
         nodes = what.members[group] if end == EVERYONE else (end,)
@@ -102,7 +102,7 @@ def synthesize(
     network
         Strongly connected.
     goals
-        Who must get what.
+        The nodes that must get each chunk.
     distance
         As `distances_to` returns it.
     seed
@@ -141,7 +141,7 @@ def match_gaps(rule: WidestGap, made: Synthesis, listed: int, now: int) -> None:
         send(made, link, chunk, now)
         if (
             first[chunk + 1] - first[chunk] == 1
-        ):  # a chunk of one goal moves on: what stays behind is of no use
+        ):  # a chunk of one goal moves on: the copy that stays behind is useless
             made.have[network.source[link], chunk // WORD_BITS] &= ~bit(chunk)
 
 

@@ -1,25 +1,30 @@
-"""Which chunk a free link takes, of those that go to all ranks: the rules of `TacosOptions.chunk_rule`.
+"""Rules by which free links take chunks that all ranks want, by `TacosOptions.chunk_rule`.
 
-* Link first (``uniform``, ``rarest``, ``scarcest``): each free link takes one of the chunks that it can
-bring. Where links differ, a link that would idle may take over what a slower one carries (`replace`).
+* Link first (``uniform``, ``rarest``, ``scarcest``). Each free link takes one of the chunks that it can
+bring.
+  Where links differ, a link that would idle may take over a chunk of a slower one (`replace`).
 * Postcondition first (``paper``): Algorithm 1 as printed.
-* All links of a receiver at once (``maximum``): as many links used as can be, exactly.
+* All links of a receiver together (``maximum``): as many links as possible are used, exactly.
 
-For the last one, what links into unlike nodes bring does not conflict, so each receiver is a matching problem
-of its own: its free in-links on one side, the chunks that it wants on the other, an edge where the link's
-source has the chunk; a chunk is brought once. Of the matchings with the most links the kernel takes one with
+For the last rule, chunks over links into different nodes do not conflict, so each receiver is a separate
+matching problem. Its free in-links are on one side, and the chunks that it wants on the other. An edge joins
+them where the link's source has the chunk. Each chunk is brought once. Of the matchings with the most links
+the kernel takes one with
 
-* the rarest chunks: sorted by how many ranks have each or are being sent it, no other has a smaller one
-  first. The sets of chunks that can be matched at once are the independent sets of a (transversal) matroid,
-  so taking chunks rarest first wherever an alternating path admits one gives that, and the most links;
-* and of those the cheapest links: each path ends at the cheapest free link that it can reach, which is the
-  shortest augmenting path of the assignment whose cost is that of its links.
+* The rarest chunks. Sort them by the number of ranks that have each or are being sent it; then no other
+matching
+  has a smaller number first. The sets of chunks that can be matched together are the independent sets of a
+  (transversal) matroid. So it suffices to take chunks rarest first wherever an alternating path admits one,
+  and this also gives the most links.
+* Among those, the cheapest links. Each path ends at the cheapest free link that it can reach. This is the
+shortest
+  augmenting path of the assignment whose cost is that of its links.
 
-Of a link's candidates only the d rarest matter where d links are free: in a matching that uses another one,
-one of these is left over, since the other links use d - 1 at most.
+Of a link's candidates only the d rarest matter if d links are free: in a matching that uses another one, one
+of these is left over, since the other links use at most d - 1.
 
-Algorithm 1 of the paper goes through pairs in random order and never takes a match back: it may leave a link
-idle that a matching uses. Which rule makes the shorter schedules is measured in ``docs/tacos.md``.
+Algorithm 1 of the paper takes pairs in random order and never takes a match back, so it may leave a link idle
+that a matching uses. Which rule makes the shorter schedules is measured in ``docs/tacos.md``.
 """
 
 from __future__ import annotations
@@ -65,18 +70,18 @@ ORDERS = {"uniform": UNIFORM, "rarest": RAREST, "scarcest": SCARCEST}
 
 
 RANDOM_BITS = 32
-"""Of a chunk's priority: how rare it is stands above a random number."""
+"""Bits of the random number below a chunk's rarity in its priority. A larger value makes ties less likely."""
 
 
 class LinkFirst(NamedTuple):
-    """Each free link takes a chunk: by which of `ORDERS`, and whether it may wait for faster links."""
+    """Each free link takes a chunk, by one of `ORDERS`; `wait` says whether it may wait for faster links."""
 
     order: int
     wait: bool
 
 
 class Replacing(NamedTuple):
-    """Each free link takes a chunk, by which of `ORDERS`; an idle one takes over a slower one's."""
+    """Each free link takes a chunk, by one of `ORDERS`; an idle one takes over a slower link's chunk."""
 
     order: int
 
@@ -89,9 +94,9 @@ class PostconditionFirst(NamedTuple):
     pairs
         int64: (destination, chunk) pairs, each as chunk * nodes + destination.
     left
-        int64, shape (1,): how many are not met; they stand first.
+        int64, shape (1,): the number that are not met; they come first.
     replace
-        Whether an idle link takes over what a slower one carries (2023 version).
+        Whether an idle link takes over a slower one's chunk (2023 version).
     """
 
     pairs: Int64Array
@@ -127,7 +132,7 @@ def synthesize(
     seed
         Of all random choices.
     threads
-        How many share the nodes with ``"sampled"``; without effect on the result.
+        Threads that share the nodes with ``"sampled"``; without effect on the result.
     """
     if pick == SAMPLED:
         return round_matching.synthesize(network, owner, round_matching.Sampled(seed), threads)
@@ -181,9 +186,10 @@ def own_candidates(made: Synthesis, link: int) -> np.int64:
 def leave_to_faster(made: Synthesis, link: int, total: np.int64, now: int) -> np.int64:
     """Drop the candidates that faster links will bring before this one could; return how many are left.
 
-    Only if those links have room, until this one would deliver, for everything that the destination still
-    wants; then each chunk that one of their sources has, or is being sent, is left to it. Nothing is left for
-    ever: of the links that have a wanted chunk, the cheapest has nobody to leave it to.
+    That is done only if those links have room, until this one would deliver, for all chunks that the
+    destination still wants. Then each chunk that one of their sources has, or is being sent, is left to them.
+    No chunk is left for all time: of the links with a wanted chunk, the cheapest has no faster one to leave
+    it to.
     """
     arrival = now + made.network.duration[made.network.cost[link]]
     if room_of_faster(made, link, now, arrival) < size(made.want[made.network.target[link]]):
@@ -226,9 +232,9 @@ def choose(made: Synthesis, link: int, order: int, total: np.int64) -> np.int64:
 def count_links_in(made: Synthesis, link: int) -> None:
     """Count, for each chunk, the other in-links of the destination whose source has it, as none, one or more.
 
-    The upper two planes count the links that are still free, the lower two all of them: a chunk that only
-    this link can bring now, or that only it can bring at all, had better take it; what others can bring as
-    well can still fill those.
+    The upper two planes count the links that are still free, and the lower two all of them. It is best if a
+    link takes a chunk that only it can bring now, or at all. Chunks that others can bring as well can still
+    fill those.
     """
     network, planes = made.network, made.links_in
     target = network.target[link]
@@ -285,8 +291,8 @@ def prefer_own(made: Synthesis, link: int, total: np.int64) -> np.int64:
 def replace(made: Synthesis, link: int, order: int, now: int) -> np.int64:
     """Let an idle link take over a chunk that is on its way to its destination (2023, IV-F, Fig. 12b).
 
-    The slot that carried the chunk gets another one, or is dropped. A transfer never carries what its source
-    did not have when it began.
+    The slot that carried the chunk gets another one, or is dropped. A transfer never carries a chunk that its
+    source did not have when it began.
 
     Returns
     -------
@@ -311,10 +317,10 @@ def replace(made: Synthesis, link: int, order: int, now: int) -> np.int64:
 def replaceable(made: Synthesis, link: int, now: int) -> np.int64:
     """Return the link whose chunk an idle one takes over; -1 for none.
 
-    The idle link brings the chunk no later. If there is another chunk for the slot, nothing is lost. With
-    none, the slot is dropped if the chunk comes earlier by that, and the slot begins now or faster links have
-    room, until it would end, for all that its destination lacks. Of several slots, those that get another
-    chunk come first, then those that end last.
+    The idle link brings the chunk no later. If there is another chunk for the slot, nothing is lost. If not,
+    the slot is dropped, but only if the chunk then comes earlier, and if the slot begins now or faster links
+    have room, until it would end, for all that its destination lacks. Of several slots, those that get
+    another chunk come first, then those that end last.
     """
     network, found, fills, latest = made.network, NOTHING, np.int64(0), np.int64(0)
     target, have = network.target[link], made.have[network.source[link]]
@@ -358,7 +364,7 @@ def match_postconditions(unmet: PostconditionFirst, made: Synthesis, listed: int
     """Match each unmet pair, in random order, to a free link whose source has the chunk (Algorithm 1).
 
     Then links that are still free take over from slower ones (2023, IV-F), until none is freed by that.
-    Invariant: the pairs that are not matched yet stand first.
+    Invariant: the pairs that are not matched yet come first.
     """
     freed = True
     while freed:
@@ -396,7 +402,7 @@ def cheapest_provider(made: Synthesis, node: int, chunk: int) -> int:
     network = made.network
     found, ties, least = -1, 0, len(network.duration)
     # Algorithm 1: backtrack from the destination to candidate_srcs, of which random_select takes one; section
-    # IV-F: of unlike links, the cheapest.
+    # IV-F: if they differ, the cheapest.
     for i in range(network.in_first[node], network.in_first[node + 1]):
         link = network.in_links[i]
         if made.arrival[link] != NEVER or network.cost[link] > least:
@@ -411,20 +417,20 @@ def cheapest_provider(made: Synthesis, node: int, chunk: int) -> int:
     return found
 
 
-# All links of a receiver at once
+# All links of a receiver together
 
 
 class Bids(NamedTuple):
-    """What each of some links can bring to one node.
+    """The chunks that some links can bring to one node.
 
     Parameters
     ----------
     first
         int64, shape (links + 1,): link j bids first[j] to first[j + 1] - 1.
     chunk
-        int64, shape (bids,): those of one link are unlike.
+        int64, shape (bids,): the chunks of one link all differ.
     priority
-        int64, shape (bids,): of the chunk; unlike chunks have unlike ones, lower goes first.
+        int64, shape (bids,): the priority of the chunk, which differs between chunks; lower comes first.
     """
 
     first: Int64Array
@@ -437,8 +443,8 @@ class Bids(NamedTuple):
 def match_receivers(rule: MostLinks, made: Synthesis, listed: int, now: int) -> None:
     """Match the receivers of the listed links, one after the other.
 
-    Invariant: after the event, no free link has a chunk that its destination still wants (but for what
-    `wait` leaves to faster links).
+    Invariant: after the event, no free link has a chunk that its destination still wants (except for chunks
+    that `wait` leaves to faster links).
     """
     order_by_cost(made, listed)
     for i in range(listed):
@@ -478,7 +484,7 @@ def _free_in_links(made: Synthesis, node: int) -> Int64Array:
 
 @kernel
 def _bids(made: Synthesis, links: Int64Array, wait: bool, now: int) -> Bids:
-    """Return for each link the rarest of what it can bring, at most as many as there are links."""
+    """Return for each link the rarest chunks that it can bring, at most as many as there are links."""
     network, candidates = made.network, made.candidates
     salt = np.uint64(random_below(made.random, 2**31))
     first = np.zeros(len(links) + 1, np.int64)
@@ -492,7 +498,7 @@ def _bids(made: Synthesis, links: Int64Array, wait: bool, now: int) -> Bids:
         if total and wait and network.cost[link]:
             total = leave_to_faster(made, link, total, now)
         most = min(first[j] + total, first[j] + len(links))
-        level = np.int64(0)  # of the rarest candidates, how many are left
+        level = np.int64(0)  # the number of rarest candidates that are left
         while count < most:
             if level == 0:
                 rarest[:] = candidates
@@ -508,7 +514,7 @@ def _bids(made: Synthesis, links: Int64Array, wait: bool, now: int) -> Bids:
 
 @kernel
 def _priority(planes: Planes, chunk: int, salt: np.uint64) -> np.int64:
-    """Return how many nodes have a chunk or are being sent it, then a random number."""
+    """Return the number of nodes that have a chunk or are being sent it, then a random number."""
     spread, w = np.int64(0), chunk // WORD_BITS
     for p in range(len(planes)):
         if planes[p, w] & bit(chunk):
@@ -519,11 +525,11 @@ def _priority(planes: Planes, chunk: int, salt: np.uint64) -> np.int64:
 
 @kernel
 def most_links(bids: Bids) -> Int64Array:
-    """Return what each link brings in a matching of the most links; -1 for those that bring nothing.
+    """Return the chunk that each link brings in a matching of the most links; -1 for links that bring none.
 
-    Of those matchings, one whose chunks have the lowest priorities, compared in order, and of these one whose
-    links stand first. Invariant: the chunks matched so far are the first that can be matched at once, and
-    their links the first that can bring them.
+    It has the lowest priorities of chunks among those matchings, compared in order, and among these the first
+    links. Invariant: the chunks matched so far are the first that can be matched together, and their links
+    the first that can bring them.
     """
     chunks, able = _able(bids)
     links = able.shape[1]
@@ -576,7 +582,7 @@ def _admit(able: BoolArray, new: int, brings: Int64Array) -> None:
                 if brings[other] != NONE:
                     queue[length], length = other, length + 1
     for last in range(links):
-        # Links stand by cost: the first free one that a path reaches is the cheapest.
+        # Links are sorted by cost: the first free one that a path reaches is the cheapest.
         if via[last] != NONE and brings[last] == NONE:
             link = np.int64(last)
             while link != NONE:

@@ -1,16 +1,16 @@
 """TACOS: greedy link-chunk matching over the time-expanded network (MICRO 2024, section IV).
 
-Allgather and broadcast are made by Algorithms 1 and 2 (`event_loop`, `matching`); reduce-scatter, reduce and
-scatter as reverses of what they are the reverse of, on the transposed network; allreduce as one half and then
-the other (Fig. 11). Gather, all-to-all and collectives over groups, where chunks pass through ranks that do
-not want them, are guided by distance (`guided`). Switches are unwound to links between ranks and the schedule
-is put back on their ports (`network`; IV-G). Several kinds at once (mixed collectives) are made one by one,
-and then all transfers are put as early as the others allow. Of links of unlike cost the cheapest is matched
-first (IV-F). Chunk replacement (2023 version, IV-F) gives a transfer that is under way another chunk, which
-its source held when the transfer started.
+Allgather and broadcast are made by Algorithms 1 and 2 (`event_loop`, `matching`). Reduce-scatter, reduce and
+scatter are reverses of other collectives, made on the transposed network. Allreduce is one half and then the
+other (Fig. 11). Gather, all-to-all and collectives over groups, where chunks pass through ranks that do not
+want them, are guided by distance (`guided`). Switches are unwound to links between ranks, and the schedule is
+then put back on their ports (`network`; IV-G). Several kinds together (mixed collectives) are made one by
+one, and then all transfers are put as early as the others allow. If costs of links differ, the cheapest is
+matched first (IV-F). Chunk replacement (2023 version, IV-F) gives a transfer that is under way another chunk,
+which its source held when the transfer started.
 
-The paper chooses uniformly. That meets the bound, ceil(chunks to receive / in-links) rounds, on most meshes
-and misses it on tori by a round or two; the default rule met it, within a few seeds, on all that were tried.
+The paper chooses uniformly. This meets the bound, ceil(chunks to receive / in-links) rounds, on most meshes,
+but misses it on tori by a round or two. The default rule met it, within a few seeds, on all that were tried.
 """
 
 from __future__ import annotations
@@ -55,15 +55,16 @@ from tutti.topologies.topology import Topology
 from tutti.topologies.transforms import transpose
 
 COPYING = (Kind.ALLGATHER, Kind.BROADCAST, Kind.GATHER, Kind.ALL_TO_ALL)
-"""What is made as it is; the rest is their reverses, and allreduce."""
+"""Kinds that are made directly; the others are their reverses, or allreduce."""
 
 HALVES = (Kind.REDUCE_SCATTER, Kind.ALLGATHER)
 
 
 MOST_TIMES = 16
-"""So many times as many chunks as the part with the smallest shards has any other at most."""
+"""Largest factor by which a part may have more chunks a shard than the part with the smallest shards. A
+larger value makes sizes of chunks more equal, and schedules longer to make."""
 DEFAULT_SIZE = Fraction(2**30)
-"""M in bytes where none is given: between like links the schedule is the same for all sizes."""
+"""M in bytes where none is given: between links of one cost the schedule is the same for all sizes."""
 
 
 def synthesize(problem: Problem, options: TacosOptions, rng: np.random.Generator) -> Schedule:
@@ -72,7 +73,7 @@ def synthesize(problem: Problem, options: TacosOptions, rng: np.random.Generator
     Parameters
     ----------
     problem
-        Any collective. Between like links, with shards of one size, without switches, the size may be None:
+        Any collective. Between equal links, with shards of one size, without switches, the size may be None:
         the schedule is then for `DEFAULT_SIZE`.
     options
         Chunks a shard and the variant.
@@ -131,13 +132,13 @@ def _between_ranks(
         return from_allgather(problem, make)
     if what.kind in COPYING:
         return make(problem)
-    # IV-E, Fig. 11: what combines is the reverse of what copies, on the network with its links turned around.
+    # IV-E, Fig. 11: what combines is the reverse of what copies, on the network with its links turned round.
     turned = Problem(transpose(problem.topology), what.reverse, size)
     return reverse(make(turned), problem.topology)
 
 
 def _on_ports(schedule: Schedule, topology: Topology, routes: Routes | None, size: Fraction) -> Schedule:
-    """Return a schedule of the unwound network on the one with switches, with times of its own.
+    """Return a schedule of the unwound network on the one with switches, with new times.
 
     In the order of the plan each transfer starts as soon as its data is there and all links of its route are
     free for it.
@@ -154,7 +155,7 @@ class Try(NamedTuple):
 
 
 def _copies(problem: Problem, size: Fraction, options: TacosOptions, rng: np.random.Generator) -> Schedule:
-    """Return the best of several tries at what only copies, on a network without switches."""
+    """Return the best of several tries at a collective that only copies, on a network without switches."""
     check_table(problem, options)
     what, where = problem.collective, problem.topology
     chunks = cut(what, options.chunks)
@@ -166,18 +167,18 @@ def _copies(problem: Problem, size: Fraction, options: TacosOptions, rng: np.ran
         make = _to_goals(where, network, what, chunks)
     best, tried = _first_to_end(make, options, rng)
     for column in best.transfers:
-        column.flags.writeable = False  # nobody else has them: the schedule need not copy
+        column.flags.writeable = False  # no one else has them, so the schedule need not copy them
     made = problem.schedule(Clock.TIME, chunks, *best.transfers, tick=tick, size=size, stats={"tries": tried})
-    # All were taken to be as large as the largest.
+    # All chunks were taken to be as large as the largest.
     return made if what.items.share.uniform else _on_ports(made, where, None, size)
 
 
 def _first_to_end(
     make: Callable[[np.uint64], Try], options: TacosOptions, rng: np.random.Generator
 ) -> tuple[Try, int]:
-    """Return the try that ends first of those made from several seeds, the first of equal ones.
+    """Return the try that ends first, from several seeds, and the number of tries; of equal ones the first.
 
-    And how many there were: `restarts`, or fewer if the time is limited and over.
+    The number is `restarts`, or less if a time limit ends them.
     """
     until = math.inf if options.time_limit is None else now() + options.time_limit
     workers = min(options.restarts, os.cpu_count() or 1)
@@ -195,13 +196,13 @@ def _first_to_end(
 def _to_goals(
     where: Topology, network: TacosNetwork, what: Collective, chunks: Chunks
 ) -> Callable[[np.uint64], Try]:
-    """Return what makes a try from a seed where chunks pass through ranks that do not want them."""
+    """Return a function from seeds to tries, for chunks that pass through ranks which do not want them."""
     goals, distance = guided.goals_of(what, chunks), guided.distances_to(where, network)
     return lambda seed: _ended(network, guided.synthesize(network, goals, distance, seed))
 
 
 def _to_all(network: TacosNetwork, owner: Int64Array, options: TacosOptions) -> Callable[[np.uint64], Try]:
-    """Return what makes a try from a seed, by the rule that suits the network."""
+    """Return a function from seeds to tries, by the rule that suits the network."""
     nodes, wait = len(network.in_first) - 1, options.wait_for_faster_link
     many = len(owner) * (nodes - 1) > TUNING.sampled_above and len(network.duration) == 1
     pick = (SAMPLED if many else SCARCEST) if options.chunk_rule == AUTO else options.chunk_rule
@@ -223,7 +224,7 @@ def _mixed(
 ) -> Schedule:
     """Return the schedule of a mixed collective (2023 version, VI-E) that ends first of those tried.
 
-    Each part is made by itself, in chunks of about the same size; then all are put together
+    Each part is made separately, in chunks of about the same size; then all are combined
     (`schedules.together`).
 
     Parameters
@@ -235,7 +236,7 @@ def _mixed(
     options
         ``chunks`` is for the shards of the smallest size; larger ones are cut into more.
     make
-        Returns the schedule of one part, given it and its options.
+        A function that returns the schedule of one part, given it and its options.
     """
     what = problem.collective
     own = options.shared(len(what.parts))
@@ -247,7 +248,7 @@ def _mixed(
 
 
 def _chunks(what: Collective, chunks: int) -> list[int]:
-    """Return the chunks a shard of each part, for sizes as alike as they can be."""
+    """Return the chunks a shard of each part, for nearly equal sizes of chunks."""
     shards = [w * max(part.items.share) for w, part in zip(what.part_weights, what.parts, strict=True)]
     return [chunks * min(math.ceil(shard / min(shards)), MOST_TIMES) for shard in shards]
 
@@ -265,12 +266,12 @@ def _size(problem: Problem, options: TacosOptions) -> Fraction:
 
 
 def check(problem: Problem, options: TacosOptions) -> None:
-    """Raise `Unsupported` for what options rule out, and for some one-way switches.
+    """Raise `Unsupported` for problems that options rule out, and for some one-way switches.
 
     Raises
     ------
     InputError
-        If the degree is past the ports of all switches.
+        If the degree exceeds the ports of all switches.
     """
     what, where = problem.collective, problem.topology
     for part in what.parts:
@@ -295,7 +296,7 @@ def size_dependent(problem: Problem, options: TacosOptions) -> bool:
 
 
 def estimate(problem: Problem, options: TacosOptions) -> float | None:
-    """Return the least seconds in which every rank receives each chunk in a message of its own."""
+    """Return the least seconds in which every rank receives each chunk in a separate message."""
     return shard_seconds(problem, options.chunks)
 
 

@@ -1,12 +1,12 @@
 """The network that TACOS matches on: links with costs in ticks, switches unwound (MICRO 2024, IV-F, IV-G).
 
-An unwinding of degree d gives each of the n ranks on a switch links to the d ranks after it, modulo n. Such
-a link has the α of its route through the switch, and its share of the route's narrowest link: the bandwidth
+An unwinding of degree d gives each of the n ranks on a switch links to the d ranks after it, modulo n. Such a
+link has the α of its route through the switch, and its share of the route's narrowest link, the bandwidth
 over d. Switches that are linked to each other are unwound together, as one with all their ranks, over
 shortest routes. Ranks on one switch are numbered in turn, one of each host after the other, so that
-neighbours are on different hosts where they can be.
+neighbours are on different hosts where possible.
 
-Such links share ports, so the times of a schedule on the unwound network are only a plan: on the real one
+Such links share ports, so the times of a schedule on the unwound network are only a plan. On the real network
 each transfer has the whole bandwidth of its route, and one transfer at a time is on a link (`method`).
 """
 
@@ -66,7 +66,7 @@ def time_expanded(topology: Topology, chunk_bytes: Fraction, transfers: int) -> 
     chunk_bytes
         n, exact.
     transfers
-        How many the schedule will have: it can't last longer than all of them one after the other.
+        The number of transfers of the schedule: it can't last longer than all of them one after the other.
     """
     links = np.stack([topology.alpha.numerators, topology.bandwidth.numerators])
     _, example, kind = np.unique(links, axis=1, return_index=True, return_inverse=True)
@@ -92,9 +92,9 @@ def time_expanded(topology: Topology, chunk_bytes: Fraction, transfers: int) -> 
 
 
 def cut(what: Collective, chunks: int) -> Chunks:
-    """Return so many chunks a shard; of unlike shards so many of the largest, and fewer of smaller ones.
+    """Return this number of chunks for the largest shards, and fewer for smaller ones.
 
-    So all chunks are about as large, and none is larger than those of the largest.
+    So all chunks have about the same size, and none is larger than those of the largest shards.
 
     Raises
     ------
@@ -121,7 +121,7 @@ class Unwound(NamedTuple):
     Parameters
     ----------
     topology
-        Of the same ranks.
+        A network of the same ranks.
     routes
         The route of each of its links on the network with switches.
     """
@@ -137,7 +137,7 @@ def largest_degree(topology: Topology) -> int:
 
 
 def degrees(topology: Topology) -> list[int]:
-    """Return the degrees worth a try: 1 and those that make at most `TacosTuning.most_unwound` links."""
+    """Return the degrees to try: 1 and those that make at most `TacosTuning.most_unwound` links."""
     most = largest_degree(topology)
     powers = (2**k for k in range(most.bit_length()))
     tried = {*range(1, min(most, TUNING.first_degrees) + 1), *powers, most} - {0}
@@ -145,7 +145,7 @@ def degrees(topology: Topology) -> list[int]:
 
 
 def check_degree(topology: Topology, degree: int | None) -> None:
-    """Raise `InputError` if a degree is past the ports of all switches."""
+    """Raise `InputError` if a degree exceeds the ports of all switches."""
     most = largest_degree(topology)
     if degree is not None and degree > most:
         raise InputError(
@@ -155,9 +155,9 @@ def check_degree(topology: Topology, degree: int | None) -> None:
 
 
 def check_unwinding(topology: Topology) -> None:
-    """Raise `Unsupported` if links between the ranks on each switch do not join all ranks both ways.
+    """Raise `Unsupported` if links between the ranks on each switch do not join all ranks in both directions.
 
-    If those of degree 1 do, which go round them, so do those of any other.
+    If the links of degree 1 do, which form rings, so do those of any other degree.
     """
     try:
         unwind(topology, 1)
@@ -169,7 +169,7 @@ def check_unwinding(topology: Topology) -> None:
 
 
 def unwind(topology: Topology, degree: int) -> Unwound:
-    """Return the network with every switch unwound, where it joins fewer ranks to a lower degree.
+    """Return the network with every switch unwound, to a lower degree where it joins fewer ranks.
 
     Raises
     ------
@@ -189,7 +189,7 @@ def unwind(topology: Topology, degree: int) -> Unwound:
 
 
 def _joined_switches(topology: Topology) -> list[list[int]]:
-    """Return the switches by the parts that hang together through links between switches."""
+    """Return the switches, grouped by the parts that links between switches connect."""
     part = {switch: [switch] for switch in range(topology.num_ranks, topology.num_nodes)}
     for a, b in zip(topology.source.tolist(), topology.target.tolist(), strict=True):
         if a in part and b in part and part[a] is not part[b]:
@@ -217,7 +217,7 @@ def _ranks_on(topology: Topology, switches: list[int]) -> list[int]:
 
 
 def _unwound_links(topology: Topology, switches: list[int], degree: int) -> Iterator[tuple[Link, list[int]]]:
-    """Yield the links that stand for some joined switches, with their routes."""
+    """Yield the links that replace some joined switches, with their routes."""
     ranks = _ranks_on(topology, switches)
     count = len(ranks)
     if count < 2:

@@ -1,6 +1,6 @@
 """TACOS into a file: rounds between links of one cost, written as they are made.
 
-Only who has what is in memory, a bit for each rank and chunk. An interrupted synthesis is taken up by
+Memory holds only which rank has which chunk, a bit for each pair. An interrupted synthesis is continued by
 delivering the rounds that are in the file: random numbers depend on the seed and the round alone.
 """
 
@@ -47,7 +47,7 @@ TOLD = 2**24
 
 
 def _silent(turn: int, share: float) -> None:
-    """Tell nobody."""
+    """Report nothing."""
 
 
 def synthesize_to(
@@ -61,13 +61,13 @@ def synthesize_to(
         Of the file; an interrupted synthesis of the same is continued.
     problem
         An allgather, reduce-scatter or allreduce among all ranks, with shards of one size, on a network of
-        like links without switches.
+        links of one cost, without switches.
     options
-        Chunks a shard and the memory allowed; the rule is ``"sampled"``, of one try.
+        Chunks a shard and the memory allowed; the rule is ``"sampled"``, with one try.
     rng
         Source of the seed.
     tell
-        Is told, now and then, how many rounds are made and what share of all transfers.
+        A function that is called now and then with the number of rounds made, and the share of all transfers.
 
     Raises
     ------
@@ -129,7 +129,7 @@ def _play(made: RoundState, writer: RoundWriter, seed: np.uint64, tell: Progress
 
 
 def _deliver_again(made: RoundState, chunk: Cells, none: np.unsignedinteger[Any], rule: Sampled) -> None:
-    """Let what the file has of a round arrive, given by slots."""
+    """Let the part of a round that the file has arrive, given by slots."""
     brought = chunk != none
     made.picked[:] = np.where(brought, chunk, NOTHING)
     made.missing[:] -= np.add.reduceat(brought.astype(np.int64), made.network.in_first[:-1])

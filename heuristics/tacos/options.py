@@ -1,4 +1,4 @@
-"""The options of TACOS, the numbers that steer it which are no options, and the memory that it may take."""
+"""The options of TACOS, its parameters that are no options, and the memory that it may use."""
 
 from __future__ import annotations
 
@@ -22,19 +22,20 @@ PICKS = (AUTO, SAMPLED, UNIFORM, RAREST, SCARCEST, PAPER, MAXIMUM)
 
 @dataclass(frozen=True)
 class TacosTuning:
-    """What steers the method and was measured, on the networks of ``docs/tacos.md``.
+    """Parameters of the method that were measured, on the networks of ``docs/tacos.md``.
 
     Parameters
     ----------
     sampled_above
-        Transfers between links of one cost above which ``"auto"`` samples: it misses the bound on some small
-        tori, and takes 0.06 s for a 32x32 mesh where the exact rule takes 0.3 s.
+        Transfers between links of one cost above which ``"auto"`` samples. Sampling misses the bound on some
+        small tori, and takes 0.06 s for a 32x32 mesh where the exact rule takes 0.3 s.
     first_degrees
-        Of the degrees to unwind a switch to, each up to here is tried, then powers of two, then the largest.
+        The degrees up to here are tried, then powers of two, then the largest. A larger value tries more.
     most_unwound
-        Higher degrees that would make more links, degree times ranks, are tried only if asked for.
+        Most links, degree times ranks, of a degree that is tried unasked. A larger value tries more degrees.
     row_bytes, link_bytes
-        Memory of a transfer in a schedule; of a link, its copies and the room to work in, rounded up.
+        Memory in bytes: of a transfer in a schedule; and of a link, its copies and space for computations,
+        rounded up.
     """
 
     sampled_above: int
@@ -56,10 +57,10 @@ class TacosOptions(Options):
     chunks
         Equal chunks a shard, at least 1.
     chunk_rule
-        What a free link sends, ties being uniform.
+        The chunk that a free link sends; ties are broken uniformly.
 
         - ``"uniform"``: any chunk that its source has and its destination wants.
-        - ``"rarest"``: of those, one that the fewest ranks have or are being sent; of those, one that the
+        - ``"rarest"``: of those, one that the fewest ranks have or are being sent. Of these, one that the
           fewest other in-links of the destination could bring (none, one, or more; counting those that are
           still free, then all).
         - ``"scarcest"``: the same two rules in the other order.
@@ -68,32 +69,34 @@ class TacosOptions(Options):
         - ``"paper"``: Algorithm 1 as printed, which goes through the unsatisfied postconditions in random
           order and gives each a random one of its cheapest free links. Slower, as each event passes over
           all postconditions.
-        - ``"maximum"``: at each event a matching with the most links, of those one with the rarest chunks
+        - ``"maximum"``: at each event a matching with the most links, and of those one with the rarest chunks
           (`heuristics.tacos.matching`).
         - ``"auto"``: sampled for over 2^17 transfers between links of one cost, else scarcest.
 
-        Where chunks pass through ranks that do not want them (groups, gather, scatter, all-to-all), the
-        one with farthest to go is sent, whatever the rule.
+        Where chunks pass through ranks that do not want them (groups, gather, scatter, all-to-all), the chunk
+        with the farthest to go is sent, whatever the rule.
     wait_for_faster_link
-        Whether a link stays free where faster links into its destination will have brought all that
-        is missing there before it could; of no effect with ``"paper"``, between links of one cost, and where
-        chunks are replaced.
+        Whether a link stays free if faster links into its destination will bring all that is missing there
+        before it could. Without effect with ``"paper"``, between links of one cost, and where chunks are
+        replaced.
     replace_chunks
         Whether a link that would idle takes over a chunk that a slower link is carrying to its destination
-        (2023 version, IV-F); the slower link gets another chunk that its source had when the transfer began,
-        or drops the transfer. A slow link then prefers chunks that faster ones can't bring. Of no effect with
-        ``"maximum"``, between links of one cost, and where the rule is of none.
+        (2023 version, IV-F). The slower link gets another chunk that its source had when the transfer began,
+        or drops the transfer. A slow link then prefers chunks that faster ones can't bring. Without effect
+        with ``"maximum"``, between links of one cost, and where chunks pass through ranks that do not want
+        them.
     restarts
-        Of so many schedules, each with random numbers of its own, the one that ends first is kept; of an
-        allreduce, so many for its reduce-scatter and so many for its allgather.
+        The number of schedules, each from other random numbers, of which the one that ends first is kept. For
+        an allreduce, each half has this number.
     degree
-        To how many links a rank switches are unwound (section IV-G); None: several, and the schedule that
-        ends first is kept. Of networks with switches only.
+        The number of links a rank to which switches are unwound (section IV-G). None: several are tried, and
+        the schedule that ends first is kept. Only for networks with switches.
     time_limit
-        Seconds after which no other try is begun. ``stats["tries"]`` says how many there were. None:
+        Seconds after which no other try is begun; ``stats["tries"]`` has the number of tries. None: there are
         `restarts`, and the seed alone decides.
     memory
-        How much memory may be used, such as ``"16GB"``; None: all of the machine. What needs more is refused.
+        The memory that may be used, such as ``"16GB"``; None: all of the machine. A problem that needs more
+        is refused.
 
     Raises
     ------
@@ -124,7 +127,7 @@ class TacosOptions(Options):
 
 
 def check_table(problem: Problem, options: TacosOptions) -> None:
-    """Raise `InputError` if what ranks have and lack, and the transfers at least, need more than there is."""
+    """Raise `InputError` if the sets of ranks, and at least the transfers, need more memory than there is."""
     items = problem.collective.items
     reached = np.array([len(members) - 1 for members in problem.collective.members])[items.group]
     transfers = options.chunks * int(np.where(items.end == EVERYONE, reached, items.end != items.start).sum())
@@ -135,7 +138,7 @@ def check_table(problem: Problem, options: TacosOptions) -> None:
 
 
 def check_state(topology: Topology, chunks: int, options: TacosOptions) -> None:
-    """Raise `InputError` if what all ranks have needs more than there is: a bit for each rank and chunk."""
+    """Raise `InputError` if the sets of all ranks, a bit for each rank and chunk, need more than there is."""
     needed = chunks * topology.num_ranks // 8 + TUNING.link_bytes * topology.num_links
     _check(topology, f"the sets of {chunks} chunks", needed, options)
 
@@ -153,7 +156,7 @@ def _check(topology: Topology, what: str, needed: int, options: TacosOptions) ->
 
 
 def memory() -> int | None:
-    """Return the bytes of main memory of this machine; None where it does not tell."""
+    """Return the bytes of main memory of this machine; None where it is not known."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):

@@ -1,11 +1,11 @@
-"""What the in-links of a node bring in a round: the matching of one receiver, of all nodes of a share.
+"""The matching of one receiver in a round, for all nodes of a share: which chunks the in-links bring.
 
-A link brings a chunk that no other link into the node can bring this round (*scarce*), if one is met; else
-one that several can (*shared*). Of the first few met it takes the one that fewest nodes have, with counts as
-they were before the round.
+A link brings a chunk that no other link into the node can bring this round (*scarce*), if it finds one; else
+one that several can (*shared*). Of the first few that it finds it takes the one that fewest nodes have, with
+counts from before the round.
 
-Chunks are searched block by block (`round_state`). Blocks of which no in-neighbour has anything, or the node
-all, are passed over unread.
+Chunks are searched block by block (`round_state`). Blocks are passed over unread if no in-neighbour has
+anything of them, or the node has all.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from tutti.topologies.kernels import inlined, unlocked
 
 
 class Care(NamedTuple):
-    """How well is searched.
+    """The effort of a search.
 
     Parameters
     ----------
     candidates
-        How many a link are compared.
+        The number of candidates that are compared for each link.
     blocks
-        How many are searched for scarce chunks where shared ones are at hand.
+        The number of blocks that are searched for scarce chunks when shared ones are known.
     """
 
     candidates: int
@@ -48,8 +48,9 @@ class Care(NamedTuple):
 
 
 CAREFUL, QUICK, CAREFUL_CHUNKS = Care(4, 8), Care(2, 1), 256
-"""Near the end of a node's work, when it lacks no more than so many chunks, and before. With this the bound,
-ceil(chunks to receive / in-links) rounds, is met on all large tori and meshes tried."""
+"""The effort near the end of a node's work, the effort before, and the number of missing chunks that divides
+them. With these values the bound, ceil(chunks to receive / in-links) rounds, is met on all large tori and
+meshes tried."""
 
 
 _ROUND = np.uint64(0xD1342543DE82EF95)
@@ -62,7 +63,8 @@ _WIDTH_SHIFT = BLOCK_SHIFT - WORD_SHIFT
 _NO_BID = np.int64(2**63 - 1)
 _SPREAD, _TURN = 40, 32
 _TURNS, _CHUNK = 2 ** (_SPREAD - _TURN) - 1, 2**_TURN - 1
-"""Of a bid: the chunk below, above it when it was met, and on top how many nodes have it, less than 2^23."""
+"""Bits of a bid: the chunk is lowest, then its turn in the search, then the number of nodes with it, below
+2^23."""
 
 
 class Sampled(NamedTuple):
@@ -73,7 +75,8 @@ class Sampled(NamedTuple):
     seed
         Of all random choices.
     careful
-        Nodes that lack no more chunks search well (`CAREFUL`), others quickly.
+        Most missing chunks of a node for which it searches well (`CAREFUL`); others search fast. A larger
+        value takes longer.
     """
 
     seed: np.uint64
@@ -90,9 +93,9 @@ def synthesize(network: TacosNetwork, owner: Int64Array, rule: Sampled, threads:
     owner
         int64, shape (chunks,): where each chunk starts.
     rule
-        Its seed, and how well it searches.
+        The rule, with its seed and the effort of its search.
     threads
-        How many share the nodes of a round; without effect on the result.
+        Threads that share the nodes of a round; without effect on the result.
     """
     made = starting_state(network, owner)
     run(rule, shared_out(made, threads), [clock() for _ in range(threads)])
@@ -102,10 +105,10 @@ def synthesize(network: TacosNetwork, owner: Int64Array, rule: Sampled, threads:
 @plays(Sampled, deliver_round)
 @unlocked
 def match_nodes(rule: Sampled, state: RoundState, listed: int, now: int) -> None:
-    """Pick what the in-links of a thread's nodes bring.
+    """Pick the chunks that the in-links of a thread's nodes bring.
 
-    Invariant: what is picked for a node is different for all its in-links, lacked by it, and at their
-    sources; `have` is not written. Of other nodes only `have` and `begun` are read.
+    Invariant: the chunks picked for a node differ between its in-links, and the node lacks them, but the
+    sources have them. `have` is not written. Of other nodes only `have` and `begun` are read.
     """
     network = state.network
     turn = now // network.duration[0] + 1
@@ -117,7 +120,7 @@ def match_nodes(rule: Sampled, state: RoundState, listed: int, now: int) -> None
             for slot in range(first, last):
                 state.picked[slot] = NOTHING
             continue
-        # A hash of (seed, round, node): the schedule is the same however the nodes are shared out.
+        # This hash of (seed, round, node) makes the schedule the same however threads share the nodes.
         random = hashed(mixed ^ (np.uint64(node) * _NODE))
         care = CAREFUL if state.missing[node] <= rule.careful else QUICK
         noted = _search(state, node, state.scratch, block, random, care)
@@ -139,10 +142,10 @@ def match_nodes(rule: Sampled, state: RoundState, listed: int, now: int) -> None
 def _search(
     state: RoundState, node: int, scratch: NodeScratch, block: int, random: np.uint64, care: Care
 ) -> int:
-    """Pick scarce chunks and note shared ones, block by block; return how many words are noted.
+    """Pick scarce chunks and note shared ones, block by block; return the number of noted words.
 
-    The search ends when each in-link has been offered as many chunks as are to be compared, or, after the
-    blocks wanted, when as many words of shared chunks as in-links are noted.
+    The search ends when each in-link has been offered as many chunks as are compared. After the wanted number
+    of blocks it also ends when as many words of shared chunks are noted as there are in-links.
     """
     links, blocks = state.network.in_first[node + 1] - state.network.in_first[node], state.have.shape[0]
     at = np.int64(random & np.uint64(WIDTH - 1))
@@ -193,9 +196,9 @@ def _next_useful(state: RoundState, node: int, block: int) -> int:
 
 @inlined
 def _divide_four(state: RoundState, block: int, node: int, scratch: NodeScratch) -> None:
-    """Find what the node lacks of a block and one in-neighbour has, and what several of up to four have.
+    """Find the chunks of a block that the node lacks and one in-neighbour has, or several of up to four.
 
-    The node itself stands in for missing in-links: it has nothing that it lacks.
+    The node itself replaces missing in-links, as it has nothing that it lacks.
     """
     begin, links = (
         state.network.in_first[node],
@@ -216,7 +219,7 @@ def _divide_four(state: RoundState, block: int, node: int, scratch: NodeScratch)
 
 @inlined
 def _divide(state: RoundState, block: int, node: int, scratch: NodeScratch) -> None:
-    """Find the same of any number of in-links."""
+    """Find the same for any number of in-links."""
     have, scarce, shared = state.have[block], scratch.scarce, scratch.shared
     for w in range(WIDTH):
         scarce[w] = shared[w] = _NONE
@@ -260,7 +263,7 @@ def _pick_scarce(
 
 @inlined
 def _nonzero(one: Words, other: Words) -> np.uint64:
-    """Return in which words two sets of a block share something, without branches."""
+    """Return the words in which two sets of a block have something in common, without branches."""
     words = _NONE
     for w in range(WIDTH):
         words |= np.uint64((one[w] & other[w]) != _NONE) << np.uint64(w)
@@ -269,19 +272,19 @@ def _nonzero(one: Words, other: Words) -> np.uint64:
 
 @inlined
 def _from(words: np.uint64, at: int) -> np.uint64:
-    """Return the words of a block counted from one on."""
+    """Return the words of a block from one on, the others after them."""
     return ((words >> np.uint64(at)) | (words << np.uint64(WIDTH - at))) & _BLOCK
 
 
 @inlined
 def _bid(spread: int, turn: int, chunk: int) -> np.int64:
-    """Return what is least for the chunk that fewest nodes have, and of those for the first met."""
+    """Return a number that is least for the chunk that fewest nodes have, then for the first found."""
     return (np.int64(spread) << _SPREAD) | (np.int64(turn) << _TURN) | np.int64(chunk)
 
 
 @inlined
 def _note_shared(scratch: NodeScratch, block: int, at: int, noted: int) -> int:
-    """Note the words of a block with shared chunks, as far as there is room; return how many are noted."""
+    """Note the words of a block with shared chunks, as far as there is space; return the number noted."""
     for i in range(WIDTH):
         w = (at + i) & (WIDTH - 1)
         scratch.place[noted], scratch.noted[noted] = block * WIDTH + w, scratch.shared[w]
@@ -291,7 +294,7 @@ def _note_shared(scratch: NodeScratch, block: int, at: int, noted: int) -> int:
 
 @inlined
 def _note_full(state: RoundState, block: int, node: int) -> None:
-    """Note that the node has all of a block, if so."""
+    """Note that the node has all of a block, if that is so."""
     lacks = _NONE
     for w in range(WIDTH):
         lacks |= ~state.have[block, node, w]
@@ -303,7 +306,7 @@ def _note_full(state: RoundState, block: int, node: int) -> None:
 def _share_out(
     state: RoundState, node: int, scratch: NodeScratch, words: int, random: np.uint64, care: Care
 ) -> int:
-    """Give the idle in-links, from a random one on, shared chunks of the words noted; return to how many."""
+    """Give idle in-links, from a random one on, shared chunks of the noted words; return how many got one."""
     looked_at = care.candidates
     begin, end = state.network.in_first[node], state.network.in_first[node + 1]
     slot, found = begin + below(hashed(random + _NODE), end - begin), 0
@@ -330,7 +333,7 @@ def _share_out(
 
 @inlined
 def _fill_up(state: RoundState, node: int, first: int) -> int:
-    """Give the in-links that still have nothing the first chunk that they can bring; return to how many."""
+    """Give the in-links without a chunk the first chunk that they can bring; return how many got one."""
     found, blocks, words = 0, state.have.shape[0], WIDTH
     for slot in range(state.network.in_first[node], state.network.in_first[node + 1]):
         block, tried = first, 0

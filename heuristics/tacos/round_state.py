@@ -1,13 +1,12 @@
-"""Between rounds: who has what, in blocks of 512 chunks, and what the links bring.
+"""The state between rounds: which nodes have which chunks, in blocks of 512, and what the links bring.
 
 All links have one duration, so in a round nodes do not affect each other: each matches its own in-links with
 what it lacks and its in-neighbours had before (MICRO 2024, sections IV-C to IV-E). Nodes can be shared out
 among threads. In the first step of a round only `picked`, `found`, `missing` and `full` of a thread's own
 nodes are written, and in the second one `have` and `begun` of them.
 
-Sets are kept in blocks, a block of all nodes together: in a round all nodes begin with the same block, drawn
-at random, and mostly a few blocks give enough, so that of a state of any size a round reads little more than
-what fits the cache.
+Sets are kept in blocks, a block of all nodes together. In a round all nodes begin with the same random block,
+and mostly a few blocks suffice. So a round reads little more of a state of any size than what fits the cache.
 """
 
 from __future__ import annotations
@@ -27,32 +26,34 @@ from tutti.topologies.kernels import inlined, kernel, unlocked
 Blocks = npt.NDArray[np.uint64]
 
 WIDTH = 8
-"""Words of a block: a line of the cache."""
+"""Words of a block, which are one line of the cache."""
 
 NODES_A_THREAD = 2048
-"""Nodes for each thread, at least. With fewer, a round is too short to be shared."""
+"""Least number of nodes for each thread. With fewer, a round is too short to be shared."""
 
 WORD_SHIFT = WORD_BITS.bit_length() - 1
 BLOCK_SHIFT = WORD_SHIFT + WIDTH.bit_length() - 1
-"""A chunk's number shifted right by these is that of its word, and of its block: faster than dividing, which
-has to think of numbers below 0."""
+"""A chunk's number shifted right by these is the number of its word, and of its block. This is faster than a
+division, which must allow for numbers below 0."""
 
 LISTED = 16
-"""Words of shared chunks that are noted."""
+"""Most words of shared chunks that are noted. A larger value finds more chunks for idle links, but takes
+longer."""
 
 
 class NodeScratch(NamedTuple):
-    """Room to match a node in, one a thread.
+    """Space to match a node in, one a thread.
 
     Parameters
     ----------
     scarce, shared
-        uint64, shape (WIDTH,): of a block, what the node lacks and one in-link, or several, can bring.
+        uint64, shape (WIDTH,): the chunks of a block that the node lacks and one in-link, or several, can
+        bring.
     place, noted
         shape (LISTED + 1,): int64 words and, uint64, the shared chunks in them.
     seen, best
-        int64, shape (most in-links,): how many scarce chunks each in-link could bring, of those met, and the
-        best bid (`round_matching`).
+        int64, shape (most in-links,): the number of scarce chunks found that each in-link could bring, and
+        the best bid (`round_matching`).
     """
 
     scarce: Words
@@ -64,35 +65,37 @@ class NodeScratch(NamedTuple):
 
 
 class RoundState(NamedTuple):
-    """Who has what, before a round, as one thread sees it; in-links by node are *slots*.
+    """The chunks of the nodes before a round, as one thread sees them; in-links by node are *slots*.
 
     Parameters
     ----------
     network
-        What is synthesized for.
+        The network of the schedule.
     thread, begin, end
         The thread's number; its nodes are begin to end - 1.
     source
         int64, shape (slots,): the node that the slot's link comes from.
     have
-        uint64, shape (blocks, nodes, WIDTH): what each node has; what is no chunk all have.
+        uint64, shape (blocks, nodes, WIDTH): the chunks of each node. All nodes have the bits that are no
+        chunk.
     begun, full
-        uint64, shape (nodes, words): sets of the blocks of which a node has something, and of some of those
-        of which it has all.
+        uint64, shape (nodes, words): the blocks of which a node has something, and some of those of which it
+        has all.
     missing
-        int64, shape (nodes,): how much each lacks.
+        int64, shape (nodes,): the number of chunks that each lacks.
     spread
-        int32, shape (chunks,): how many nodes have it. Each thread has its own.
+        int32, shape (chunks,): the number of nodes that have each. Each thread has its own.
     picked
         int32, shape (slots,): the chunk that the slot's link brings in this round; -1 for none.
     found
-        int64, shape (threads, WIDTH): how many transfers each thread's nodes have in the round, in column 0.
+        int64, shape (threads, WIDTH): the number of transfers to each thread's nodes in the round, in column
+        0.
     sent
         The transfers by round, then destination.
     rows
-        int64, shape (2,): the first free row of `sent`, and how many transfers are left to make.
+        int64, shape (2,): the first free row of `sent`, and the number of transfers that are left.
     scratch
-        Room to work in. Each thread has its own.
+        Space for computations. Each thread has its own.
     """
 
     network: TacosNetwork
@@ -113,7 +116,7 @@ class RoundState(NamedTuple):
 
 
 def _scratch(network: TacosNetwork) -> NodeScratch:
-    """Return room for any node."""
+    """Return space for any node."""
     words, listed = np.empty(WIDTH, np.uint64), np.empty(LISTED + 1, np.int64)
     links = np.empty(int(np.diff(network.in_first).max(initial=1)), np.int64)
     return NodeScratch(words, words.copy(), listed, listed.astype(np.uint64), links, links.copy())
@@ -129,7 +132,7 @@ def starting_state(network: TacosNetwork, owner: Int64Array, room: int | None = 
     owner
         int64, shape (chunks,): where each chunk starts.
     room
-        For how many transfers there is room; None: for all.
+        The number of transfers for which there is space; None: all.
     """
     nodes, chunks = len(network.in_first) - 1, len(owner)
     blocks = -(-chunks // (WIDTH * WORD_BITS))
@@ -159,7 +162,7 @@ def starting_state(network: TacosNetwork, owner: Int64Array, room: int | None = 
 
 
 def threads_for(nodes: int) -> int:
-    """Return how many threads share so many nodes."""
+    """Return the number of threads that share this number of nodes."""
     return max(1, min(os.cpu_count() or 1, nodes // NODES_A_THREAD))
 
 
@@ -195,9 +198,9 @@ def _begin(have: Blocks, begun: Blocks, missing: Int64Array, owner: Int64Array) 
 
 @unlocked
 def deliver_round(rule: Any, made: RoundState, listed: int, now: int) -> tuple[np.int64, int]:
-    """Let what was picked arrive at a thread's nodes; return when, or `NEVER` if nothing is left to make."""
+    """Let the picked chunks arrive at a thread's nodes; return when, or `NEVER` if nothing is left."""
     network, sent = made.network, made.sent
-    # Rows of a round stand by destination: this thread's after those of the threads before it.
+    # Rows of a round are sorted by destination: this thread's follow those of the threads before it.
     row, total = made.rows[0], np.int64(0)
     for thread in range(len(made.found)):
         if thread < made.thread:

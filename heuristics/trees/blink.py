@@ -12,7 +12,7 @@ Trees that reduce are those of the transposed network, turned round.
   trees that reduce its interval, then down to all whom it has not passed. (The dissertation leaves it out, as
   it takes about twice as long as it must.) A reduce-scatter is the reverse of one.
 
-On an Eulerian network all roots are alike: λ is the least cut between ranks, and a cut has as much in as out.
+On an Eulerian network all roots are equal: λ is the least cut between ranks, and a cut has as much in as out.
 """
 
 from __future__ import annotations
@@ -73,13 +73,13 @@ class Broadcast(NamedTuple):
     Parameters
     ----------
     width
-        The units that all of M has.
+        The units of all of M.
     transfers
         In replay order.
     network
-        Whose arcs they go over.
+        The network whose arcs they go over.
     height, mean_height
-        Of the trees, in hops between ranks; the mean weighted by what a tree carries.
+        Heights of the trees, in hops between ranks; the mean is weighted by what a tree carries.
     """
 
     width: int
@@ -103,7 +103,7 @@ class Broadcast(NamedTuple):
         return self._replace(transfers=IntervalTransfers(begin, end, last - arc, -turn), network=turned)
 
     def scaled(self, width: int) -> IntervalTransfers:
-        """Return the transfers where M has so many units, a multiple of its own."""
+        """Return the transfers where M has `width` units, a multiple of its own number."""
         return self.transfers.scaled(width // self.width)
 
 
@@ -181,7 +181,7 @@ def synthesize(problem: Problem, options: BlinkOptions, rng: np.random.Generator
 
 
 class _ChunkTransfers(NamedTuple):
-    """What is transferred: chunks, and the arc of each, of one broadcast after the other."""
+    """The transfers: chunks, and the arc of each, of one broadcast after the other."""
 
     chunks: list[Int64Array]
     arcs: list[Int64Array]

@@ -1,8 +1,8 @@
-"""C-Cube: two binary trees over a DGX-1, no two on one link, that reduce and broadcast at once.
+"""C-Cube: two binary trees over a DGX-1, no two on one link, that reduce and broadcast concurrently.
 
 Cho, Son, Kim: Logical/Physical Topology-Aware Collective Communication in Deep Learning Training (HPCA 2023).
 Each tree moves half of M, up on one direction of its links and down on the other, in slices that follow each
-other. A rank so uses at most four of its six NVLinks (TACOS, section VI-B.5). The paper's own trees are a
+other. So a rank uses at most four of its six NVLinks (TACOS, section VI-B.5). The paper's own trees are a
 figure; here they are the two lowest that share no pair of ranks, the first in the order of their edges.
 """
 
@@ -124,5 +124,5 @@ METHOD = Method(
     capabilities=Capabilities((Kind.ALLREDUCE,), Groups.NONE, shape=Shape.DGX1),
     check=check,
     size_dependent=lambda problem, options: options.slices == 0,
-    summary="C-Cube: two disjoint binary trees of a DGX-1, reducing and broadcasting at once",
+    summary="C-Cube: two disjoint binary trees of a DGX-1, reducing and broadcasting concurrently",
 )

@@ -1,11 +1,11 @@
 r"""Double binary tree: two binary trees in which no rank is an inner node twice, each with half of the data.
 
 Sanders, Speck, Träff: Two-tree algorithms for full bandwidth broadcast, reduction and scan (Parallel
-Computing 35(12), 2009); NCCL's tree allreduce. The first tree of p ranks is numbered in order, every left
-subtree complete, with 2^k - 1 ranks, and so of an odd number: inner ranks are the odd ones, leaves the even
-ones, and the height is floor(log2 p). The second is its mirror image (r to p - 1 - r) for even p, and shifted
-by one rank for odd p, so that its inner ranks are even. Each tree moves half of M in S slices that follow
-each other; how many is chosen for the size.
+Computing 35(12), 2009); NCCL's tree allreduce. The first tree of p ranks is numbered in order, and every left
+subtree is complete, with 2^k - 1 ranks, an odd number. So inner ranks are the odd ones, leaves the even ones,
+and the height is floor(log2 p). The second is its mirror image (r to p - 1 - r) for even p, and shifted by
+one rank for odd p, so that its inner ranks are even. Each tree moves half of M in S slices that follow each
+other; S is chosen for the size.
 
 Broadcast and reduce have their root above both trees of the other N - 1 ranks: height h = ceil(log2 N). No
 rank but the root sends in both trees, or receives twice from one rank, so that with a link for every pair
@@ -14,17 +14,17 @@ rank but the root sends in both trees, or receives twice from one rank, so that 
 
     T = (h + S - 1) \left(\alpha + \frac{M}{2 S b}\right), \qquad N \ge 3.
 
-An allreduce has both trees on all N ranks, h = floor(log2 N), and goes up and down them at once. A leaf's
-parent is beside it in both, and many a pair of ranks is joined in both trees, up in one where it is down in
-the other. Where every pair has a link that costs half of the bandwidth: there the leaves of the second tree
-are turned, each takes the place of one a few further on, until no pair is joined twice, which works from
-N = 4 on, and
+An allreduce has both trees on all N ranks, h = floor(log2 N), and goes up and down them concurrently. A
+leaf's parent is its neighbour in both, and many a pair of ranks is joined in both trees, up in one where it
+is down in the other. Where every pair has a link, that costs half of the bandwidth. There the leaves of the
+second tree are turned: each takes the place of one a few further on, until no pair is joined twice. This is
+possible from N = 4 on, and
 
 .. math::
 
     T = (2 h + S - 1) \left(\alpha + \frac{M}{2 S b}\right), \qquad N \ge 4.
 
-Where ranks have few neighbours near leaves are better; of both the faster is taken. With 2 or 3 ranks two
+Where ranks have few neighbours, near leaves are better; the faster of both is taken. With 2 or 3 ranks two
 trees always share a pair, whose link carries all of M: (S + 1) α + M/b; a broadcast to one rank takes S α +
 M/b.
 """
@@ -54,7 +54,7 @@ class PipelineOptions(Options):
     Parameters
     ----------
     slices
-        How many follow each other through each tree; 0: what is best at the size, of powers of two.
+        Number of slices that follow each other through each tree; 0: the best at the size, of powers of two.
 
     Raises
     ------
@@ -88,7 +88,7 @@ def double_binary_trees(ranks: int, root: int | None = None) -> list[Int32Array]
     ranks
         N, at least 2.
     root
-        Of a broadcast or reduce, above both trees; None: trees of all ranks, for an allreduce.
+        Root of a broadcast or reduce, above both trees; None: trees of all ranks, for an allreduce.
 
     Returns
     -------
@@ -134,13 +134,13 @@ def _in_order(ranks: int) -> Int32Array:
 
 
 def _left(size: int) -> int:
-    """Return how many ranks are left of the top: 2^k - 1, as many as leave one right of it, but for 2."""
+    """Return the ranks left of the top: 2^k - 1, the most that leave one right of it, except for 2."""
     full = 1 << (size.bit_length() - 1)
     return (full // 2 if full == size > 2 else full) - 1
 
 
 def _turned(first: Int32Array, second: Int32Array) -> Int32Array:
-    """Return the second tree with its leaves turned until no pair is joined in both, where that can be."""
+    """Return the second tree with its leaves turned until no pair is joined in both, where possible."""
     leaf = np.setdiff1d(np.arange(len(second), dtype=np.int32), second)
     for turn in range(len(leaf)):
         turned = second.copy()

@@ -8,16 +8,18 @@ free again.
 
 What the paper leaves open, and how it is set here:
 
-* Links of different bandwidth are several links of a unit bandwidth (the paper's multi-edges), the unit being
-  the bandwidth of the slowest link (dissertation, section 4.6.5): a link of bandwidth b can be used
-  floor(b / unit) times a step.
+* Links of different bandwidth are several links of a unit bandwidth (the paper's multi-edges). The unit is
+the
+  bandwidth of the slowest link (dissertation, section 4.6.5): a link of bandwidth b can be used floor(b /
+  unit) times a step.
 * Through switches a tree searches breadth first over free links, so a child on the same switch comes before
   one behind further switches (as the paper searches first the same switch, then its neighbours). Ranks do
   not forward. Links are tried in the order of their numbers.
-* Of parallel links the one used least so far, for its bandwidth, is taken: the paper's multi-edges are alike.
+* Of parallel links the one used least so far, for its bandwidth, is taken: the paper's multi-edges are equal.
 * In the paper a rank sends only in the steps after the one in which it joined a tree, as its schedule runs in
-  lockstep. Here trees are flows (dissertation, section 4.2), so a rank may send at once, and steps only count
-  how often links are used. That makes fewer trees share a slow link; option ``lockstep`` is the paper's rule.
+  lockstep. Here trees are flows (dissertation, section 4.2), so a rank may send in the step in which it
+  joined, and steps only count how often links are used. That makes fewer trees share a slow link; option
+  ``lockstep`` is the paper's rule.
 
 The trees make an allgather; its rows are in the order in which the trees grew. Reduce-scatter and allreduce
 are made from it as everywhere (`schedules.compose.from_allgather`).
@@ -100,7 +102,7 @@ def grow_multitree(
     Returns
     -------
     root
-        int32, shape (N (N - 1),): whose tree the edge belongs to.
+        int32, shape (N (N - 1),): the root of the edge's tree.
     offsets, links
         CSR: edge e goes over links[offsets[e] : offsets[e + 1]], through switches only.
 
@@ -127,7 +129,7 @@ def grow_multitree(
 
 
 class _LinkUse(NamedTuple):
-    """What stands in kernels for the network and the use of its links."""
+    """The network and the use of its links, as kernels take them."""
 
     out_offsets: Int64Array
     out_links: Int32Array
@@ -256,7 +258,7 @@ def _nearest(
 
 @kernel
 def _take_route(links: _LinkUse, via: Int32Array, parent: int, child: int, route: Int32Array) -> int:
-    """Take a unit of each link from `parent` to `child`, write them to `route`; return how many they are."""
+    """Take a unit of each link from `parent` to `child`, write them to `route`; return their number."""
     length, node = 0, child
     while node != parent:
         tail = links.source[via[node]]
@@ -277,7 +279,7 @@ def _take_route(links: _LinkUse, via: Int32Array, parent: int, child: int, route
 
 @kernel
 def _depths(ranks: int, root: Int32Array, tail: Int32Array, head: Int32Array) -> Int64Array:
-    """Return how many hops each rank is from each root in its tree, (roots, ranks); edges as they joined."""
+    """Return the hops from each root to each rank in its tree, (roots, ranks); edges as they joined."""
     depth = np.zeros((ranks, ranks), np.int64)
     for edge in range(len(root)):
         depth[root[edge], head[edge]] = depth[root[edge], tail[edge]] + 1

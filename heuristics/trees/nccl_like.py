@@ -1,15 +1,14 @@
-"""What NCCL would choose: for an allreduce rings or double binary trees, by the size; else rings.
+"""The choice that NCCL would make: for an allreduce rings or double binary trees, by the size; else rings.
 
 On g ranks in each of several hosts there are g *channels*, each with an equal part of the data. A ring of
-channel c goes through the ranks c, c + 1, ..., c - 1 (modulo g) of each host and on to rank c of the next,
-so that every rank's adapter sends for one channel and receives for one. The trees of channel c are double
-binary trees of the hosts, joining their ranks c, and a chain from there through each host (Jeaugey:
-Massively Scale Your Deep Learning Training with NCCL 2.4, 2019). If hosts have unequal sizes, there is a
-channel for each rank of the smallest, and its ring goes through all ranks of each host. Where this is slower,
-and on other networks, it is the ring and the trees of the methods `ring` and `dbt`. NCCL estimates times from
-tables of latency and bandwidth; here the schedules are made and simulated. Its rings follow the wiring inside
-a host; here they go in rank order. NCCL knows which ranks share a host, so hosts that the network does not
-name are inferred where they are obvious (`topologies.graphs.grid_structure`).
+channel c goes through the ranks c, c + 1, ..., c - 1 (modulo g) of each host and on to rank c of the next. So
+every rank's adapter sends for one channel and receives for one. The trees of channel c are double binary
+trees that join ranks c of the hosts, and a chain from there through each host (Jeaugey: Massively Scale Your
+Deep Learning Training with NCCL 2.4, 2019). If hosts have unequal sizes, there is a channel for each rank of
+the smallest, and its ring goes through all ranks of each host. Where this is slower, and on other networks,
+the ring and the trees of the methods `ring` and `dbt` are used. NCCL estimates times from a host; here they
+go in rank order. NCCL knows which ranks share a host, so hosts that the network does not name are inferred
+where they are obvious (`topologies.graphs.grid_structure`).
 """
 
 from __future__ import annotations
@@ -154,7 +153,7 @@ def chained_trees(hosts: int, chains: Int64Array) -> Int32Array:
     Parameters
     ----------
     hosts
-        How many there are.
+        Number of hosts.
     chains
         Shape (channels, ranks of a host): the places of a host in the order of each channel, its head first.
 

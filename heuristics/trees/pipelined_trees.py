@@ -1,7 +1,7 @@
-"""An allreduce over rooted trees: slices of each tree's part of M follow each other up it and down.
+"""An allreduce over rooted trees: slices of each tree's part of M follow each other up and down the tree.
 
-M is a line that is cut into one interval a tree, each cut into slices. Slice j of a tree of height H goes
-from a rank at depth d to its parent in step j + H - d + 1, so that the deepest begin, and comes back from the
+M is a line that is cut into one interval a tree, each cut into slices. In a tree of height H slice j goes
+from a rank at depth d to its parent in step j + H - d + 1, so that the deepest begin. It comes back from the
 parent in step j + H + d. What a rank sends of one slice is one message. A broadcast is the second half of
 this, a reduce the first.
 """
@@ -27,14 +27,14 @@ from tutti.topologies.trees.forest import depths
 
 MOST_SLICES = 1024
 MOST_TRIED = 2**24
-"""Messages of the largest schedule that is simulated to choose a number of slices."""
+"""Largest number of messages of a schedule that is simulated to choose a number of slices."""
 
 
 def best_slices(problem: Problem, parents: Int32Array) -> int:
     """Return the number of slices, a power of two, after which 2 and 4 times as many do not help.
 
-    It is 1 without a size, and the simulation of so many has at most `MOST_TRIED` messages. (Two slices may
-    be slower than one although four are faster: trees that share links then take other turns.)
+    It is 1 without a size, and the schedules that are simulated have at most `MOST_TRIED` messages. (Two
+    slices may be slower than one although four are faster: trees that share links then take other turns.)
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def best_slices(problem: Problem, parents: Int32Array) -> int:
 
 
 def check_pipeline(method: Method, problem: Problem, pieces: int) -> None:
-    """Raise `Unsupported` if trees that cut M into so many pieces would have too many transfers."""
+    """Raise `Unsupported` if trees that cut M into `pieces` pieces would have too many transfers."""
     ranks = problem.topology.num_ranks
     shares, ways = (ranks, 2) if problem.collective.kind is Kind.ALLREDUCE else (1, 1)
     check_rows(method, problem, ways * (ranks - 1) * (shares + pieces))
@@ -76,14 +76,14 @@ def pipelined_trees(problem: Problem, parents: Int32Array, slices: int) -> Sched
         Shape (trees, N): each rank's parent, -1 at the root; or (trees, nodes), of switches that add and
         multicast too. All trees move equal parts of M.
     slices
-        How many for each tree; 0: `best_slices`.
+        Number of slices of each tree; 0: `best_slices`.
     """
     slices = slices or best_slices(problem, parents)
     return _schedule(problem, parents, slices, problem.collective.kind)
 
 
 def fastest_trees(problem: Problem, every: Sequence[Int32Array], slices: int) -> Schedule:
-    """Return `pipelined_trees` over those that are the fastest at the size; without one, of least congestion.
+    """Return `pipelined_trees` over the fastest ones at the size; without a size, those of least congestion.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def _schedule(problem: Problem, parents: Int32Array, slices: int, kind: Kind) ->
 
 
 def cut_in_pieces(problem: Problem, pieces: int) -> tuple[Chunks, Int64Array]:
-    """Return chunks that each lie in one item and in one of so many equal pieces of M, and that piece."""
+    """Return chunks that each lie in one item and in one of `pieces` equal pieces of M, and that piece."""
     width = line_width(problem.collective, pieces)
     line = CutLine.of(problem.collective, width, np.arange(pieces + 1) * (width // pieces))
     return line.chunks, line.start // (width // pieces)

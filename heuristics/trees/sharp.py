@@ -7,17 +7,19 @@ an allreduce costs 2 (N - 1)/N M. The data is cut in slices that follow each oth
 
     T = (S + 1) (α + M/(S b)),    S slices,
 
-as the last one comes down after it has gone up. A broadcast or reduce takes the same tree, its root on top,
-and as long. In an allgather all ranks send their shards up at once, and the switch sends each rank all the
+as the last one comes down after it went up. A broadcast or reduce takes the same tree, its root on top, and
+as long. In an allgather all ranks send their shards up concurrently, and the switch sends each rank all the
 others: (S + 1) α + (N - 1 + 1/S)/N M/b; a reduce-scatter is the reverse.
 
-* Where such switches join all ranks, each of those from which all are nearest is the top of a tree, and
-  the trees move equal parts.
-* With hosts whose own switches can do it, there are trees for each place g: the host's switch joins rank
-  (h, g) to the others there, and those at place g of all hosts are joined by a switch that can do it too, or
-  else by two binary trees (NCCL's NVLS tree; Sanders et al., see `heuristics.trees.double_binary_tree`).
+* Where such switches join all ranks, each of those from which all are nearest is the top of a tree, and the
+trees
+  move equal parts.
+* With hosts whose own switches can do it, there are trees for each place g. The host's switch joins rank (h,
+g)
+  to the others there. Those at place g of all hosts are joined by a switch that can do it, too, or else by
+  two binary trees (NCCL's NVLS tree; Sanders et al., see `heuristics.trees.double_binary_tree`).
 
-Of these the faster is taken.
+The faster of these is taken.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ from tutti.topologies.trees.forest import depths
 
 SPREADING = (Kind.ALLGATHER, Kind.REDUCE_SCATTER)
 MOST_SHARD_SLICES = 64
-"""Of each part of a shard, where their number is chosen."""
+"""Largest number of slices of each part of a shard, if the method chooses it."""
 
 
 def synthesize(problem: Problem, options: PipelineOptions, rng: np.random.Generator) -> Schedule:
@@ -67,9 +69,9 @@ def over_switches(problem: Problem, able: AbstractSet[int], slices: int) -> Sche
     Parameters
     ----------
     problem
-        What `METHOD` does.
+        The problem, as `METHOD` takes it.
     able
-        Which; there are `aggregation_trees`.
+        The switches; there are `aggregation_trees`.
     slices
         As in `PipelineOptions`.
     """
@@ -184,7 +186,7 @@ def rerooted(parent: Int32Array, root: int) -> Int32Array:
 
 
 def _allgather(problem: Problem, every: Sequence[Int32Array], slices: int) -> Schedule:
-    """Return the fastest at the size, of powers of two slices if none are told; or of least congestion."""
+    """Return the fastest at the size, with powers of two slices if none are given; else least congested."""
     size, count = problem.size, slices or 1
 
     def cost(one: Schedule) -> float | Fraction:

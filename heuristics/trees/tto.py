@@ -2,10 +2,10 @@
 
 Laskar, Majhi, Kim, Mahmud, Muzahid, Kim: Enhancing Collective Communication in MCM Accelerators for Deep
 Learning Training (HPCA 2024). A corner has two links in, so three trees that share no link can only begin in
-three corners, and the fourth can be in two of them: in the paper it takes no part. Here all ranks do: each
-tree is two of half the weight, found by packing (Edmonds), the paper's own being drawn for a few sizes. Each
-moves a sixth of M in slices; a link carries at most a third of M down and a third up, but the fourth corner's
-up to 5/6 in all.
+three corners, and the fourth can be in two of them: in the paper it takes no part. Here all ranks take part.
+Each tree is two of half the weight, found by packing (Edmonds), as the paper draws its own for a few sizes.
+Each moves a sixth of M in slices. A link carries at most a third of M down and a third up, except the fourth
+corner's, which carry up to 5/6 in all.
 """
 
 from __future__ import annotations
@@ -73,5 +73,5 @@ METHOD = Method(
     capabilities=Capabilities((Kind.ALLREDUCE,), Groups.NONE, shape=Shape.MESH),
     check=check,
     size_dependent=lambda problem, options: options.slices == 0,
-    summary="TTO: three trees from three corners of a 2D mesh, reducing and broadcasting at once",
+    summary="TTO: three trees from three corners of a 2D mesh, reducing and broadcasting concurrently",
 )

@@ -41,13 +41,14 @@ def mcf_bound(
     topology, collective
         The problem.
     most_variables
-        Of the program on the orbits of the network's symmetries, a source orbit times a link each. Above, a
-        network with few orbits of links is solved by them; on others equal lengths and inverse bandwidths
-        are tried: what the shortest routes need of all links together. 0: those only.
+        Of the program on the orbits of the network's symmetries: a variable for each source orbit and link. A
+        larger program is solved only if there are few orbits of links. On other networks equal lengths and
+        inverse bandwidths are tried, which count what the shortest routes need of all links together. 0: only
+        those are tried.
     asked
         Whether to prove it to within 1e-4 of the optimum on any network, or as near as `ASKED_SECONDS` allow.
     time_limit
-        Seconds of solving where it is not asked, after which the best so far is returned; None for no limit.
+        Seconds of solving if `asked` is false, after which the best so far is returned; None for no limit.
 
     Returns
     -------
@@ -65,13 +66,13 @@ def mcf_bound(
         demand = Demand.of(topology, collective)
         lengths = _lengths(_DemandKey(demand), most_variables, asked, time_limit)
         return bound_of(demand, uncapped_lengths(demand, capped(demand), lengths))
-    except InputError:  # numbers too far apart for 64 bits: the other bounds must do
+    except InputError:  # numbers too far apart for 64 bits: the other bounds must suffice
         return None
 
 
 @dataclass(frozen=True, eq=False)
 class _DemandKey:
-    """Demands that equal others with the same numbers: what was solved once is kept."""
+    """Equal demands have equal keys, so that what was solved once is kept."""
 
     demand: Demand
 
@@ -92,11 +93,11 @@ class _DemandKey:
 def _lengths(problem: _DemandKey, most_variables: int, asked: bool, time_limit: float | None) -> Int64Array:
     """Return the best lengths known: by orbits, which is faster than the model, or simple ones.
 
-    The last ones are kept: a demand is asked for at many sizes, and for many methods.
+    The last ones are kept, as the same demand comes at many sizes and for many methods.
     """
     demand = capped(problem.demand)
     found = None
-    with suppress(NoSchedule):  # nothing was proven in time: simple lengths must do
+    with suppress(NoSchedule):  # nothing was proven in time: simple lengths must suffice
         found = quick_lengths(demand, most_variables, time_limit) if most_variables else None
         if found is None and asked:
             found = solve_by_orbits(demand, time_limit=ASKED_SECONDS).lengths

@@ -1,4 +1,4 @@
-r"""What proves how long a set of demands takes: lengths from below, a flow from above, both in integers.
+r"""Proofs of how long a set of demands takes: lengths from below, a flow from above, both in integers.
 
 Let l be lengths of the links, none negative, dist_l the distances that they make, b the bandwidths.
 Whatever carries the demands d, each unit from s to t runs over links whose lengths add up to at least
@@ -8,7 +8,7 @@ dist_l(s, t), and in T seconds link e carries at most b_e T:
 
 So T is at least the quotient of the outer sums, for any l (`lower_bound`). The dual of linear program (A.1)
 is the search for the best l. From above, a flow that delivers d takes T = max over e of load_e / b_e
-(`upper_bound`), once pipelined. Both hold whatever found l and the flow, and to whatever tolerance.
+(`upper_bound`), once pipelined. Both hold however l and the flow were found, and to whatever tolerance.
 
 Times are in seconds per byte of M.
 """
@@ -35,7 +35,7 @@ class FlowError(TuttiError):
 
 
 def lower_bound(topology: Topology, demand: Demand, lengths: Int64Array) -> Fraction:
-    """Return what no schedule can beat, by these lengths: exact, in s/B of M.
+    """Return a lower bound of every schedule's time, by these lengths: exact, in s/B of M.
 
     Parameters
     ----------
@@ -81,15 +81,15 @@ def _weighted_distances(demand: Demand, distances: Int64Array, sources: Int64Arr
 
 
 class Flow(Protocol):
-    """What delivers demands: `SourceFlow`, or paths."""
+    """A flow that delivers demands: a `SourceFlow`, or paths."""
 
     @property
     def demand(self) -> Demand:
-        """What it delivers."""
+        """The demands that it delivers."""
 
     @property
     def denominator(self) -> int:
-        """Of its amounts, in units of M."""
+        """The denominator of its amounts, in units of M."""
 
     @property
     def loads(self) -> Int64Array:
@@ -130,7 +130,7 @@ class SourceFlow:
 
     @cached_property
     def delivered(self) -> Int64Array:
-        """int64, shape (sources, nodes): what stays at each node, in less out, over `denominator`."""
+        """int64, shape (sources, nodes): what stays at each node (in minus out), over `denominator`."""
         from scipy.sparse import csr_array
 
         topology = self.demand.topology
@@ -191,7 +191,7 @@ def largest_ratio(loads: npt.NDArray[Any], capacities: npt.NDArray[Any]) -> Frac
 
 @dataclass(frozen=True)
 class Interval:
-    """The optimum lies in here: proven by lengths from below, by a flow from above; s/B of M.
+    """The interval in which the optimum lies, proven by lengths from below, by a flow from above; s/B of M.
 
     Raises
     ------

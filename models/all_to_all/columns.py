@@ -53,7 +53,7 @@ class ColumnGeneration:
     rounds: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
-        """Begin with links as long as they are slow."""
+        """Begin with lengths that are inverse bandwidths."""
         self._owners: list[int] = []
         self._loads: list[Int64Array] = []
         self._lengths: list[Int64Array] = []
@@ -73,7 +73,7 @@ class ColumnGeneration:
         Raises
         ------
         NoSchedule
-            If the time is over before both bounds are known.
+            If the time ends before both bounds are known.
         """
         self._price(self.lengths.astype(np.float64))
         duals = np.zeros(0)
@@ -81,7 +81,7 @@ class ColumnGeneration:
             duals = self._solve()
             if self._done():
                 break
-            # Half of the best lengths so far stays in the next ones (Wentges), which jump about less.
+            # Half of the best lengths so far stays in the next ones (Wentges), which then jump about less.
             best = self.lengths / (self.lengths.astype(np.float64) @ self.problem.capacity)
             if not self._price((best + duals) / 2) and not self._price(duals):
                 break
@@ -89,7 +89,7 @@ class ColumnGeneration:
             raise NoSchedule(
                 f"all-to-all on {self.problem.topology.name}: the time is over before a first flow"
             )
-        if self.lower < self.upper:  # the simple ratios that the master's duals may stand for may prove more
+        if self.lower < self.upper:  # simple ratios near the master's duals may prove more
             for lengths in rational_lengths(duals)[:1]:
                 if lengths.max() <= self.problem.greatest_length:
                     self._prove(lengths, self.problem.shortest_loads(lengths)[1])
@@ -193,7 +193,7 @@ class RestrictedMaster:
         Raises
         ------
         TuttiError
-            If the solver fails on what has a solution.
+            If the solver fails on a program that has a solution.
         """
         self._accept(self._highs.run())
         if self._highs.getModelStatus() != self._highspy.HighsModelStatus.kOptimal:

@@ -1,4 +1,4 @@
-"""What every rank has to send to every other, exactly: the demands of a multi-commodity flow.
+"""Demands of a multi-commodity flow: what every rank has to send to every other, exactly.
 
 d[s, t] is what rank s sends to rank t in units of M. In the all-to-all of dissertation A.1.5 every pair has
 the same; here each may have its own, so all-to-all over groups or with uneven shards, scatter and gather are
@@ -56,7 +56,7 @@ class Demand:
         Raises
         ------
         InputError
-            If an item starts or ends at several ranks, or the ranks are not as many as the network's.
+            If an item starts or ends at several ranks, or the network has another number of ranks.
         """
         if collective.num_ranks != topology.num_ranks:
             raise InputError(

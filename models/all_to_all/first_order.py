@@ -9,8 +9,8 @@ with (A y)(v) what y brings to v less what it takes away. A step T moves y down 
 gradients, each by its own step (Pock and Chambolle); the iteration is Halpern's,
 z <- (k+1)/(k+2) (2 T z - z) + 1/(k+2) z_0. Memory is a few arrays (sources, links).
 
-From time to time the method's state is made into proofs, whatever its accuracy: the lengths into integers,
-which give a lower bound by shortest paths, and the flows into integers that deliver the demand exactly, which
+From time to time the method's state is made into proofs, whatever its accuracy. The lengths become integers,
+which give a lower bound by shortest paths. The flows become integers that deliver the demand exactly, which
 give an upper bound by their loads.
 
 Source: Chambolle and Pock 2011 and 2011b (diagonal steps); Lu and Yang, Restarted Halpern PDHG for linear
@@ -35,10 +35,11 @@ from tutti.topologies.topology import Topology
 
 
 class FirstOrderTuning(NamedTuple):
-    """The numbers that steer the method; restarts have Lu and Yang's 0.2, 0.8 (both squared) and 0.36."""
+    """The parameters of the method; restarts have Lu and Yang's 0.2, 0.8 (both squared) and 0.36."""
 
     first_check: int
-    """Iterations before the first proofs; each next check comes a fourth as many later again."""
+    """Iterations before the first proofs. After each check, the next one comes when a fourth more are
+    done."""
     primal_weight: float
     """First ratio of dual to primal moves, with loads near 1 a link and lengths near 1."""
     sufficient: float
@@ -67,7 +68,7 @@ class SaddlePoint(NamedTuple):
 
 
 class LinkEnds(NamedTuple):
-    """Where links start and end, and their orbits, int32 (links,) each."""
+    """The ends of links, and their orbits, int32 (links,) each."""
 
     tail: Int32Array
     head: Int32Array
@@ -125,12 +126,12 @@ class PrimalDual:
         self._weight, self._since, self._first, self._last = TUNING.primal_weight, 0, 0.0, np.inf
 
     def run(self, tolerance: float, time_limit: float | None = None) -> Interval:
-        """Iterate until the proven relative gap is at most `tolerance`, or the seconds are over.
+        """Iterate until the proven relative gap is at most `tolerance`, or the seconds have passed.
 
         Raises
         ------
         NoSchedule
-            If the time is over before the first iteration.
+            If the time ends before the first iteration.
         """
         end = now() + (np.inf if time_limit is None else time_limit)
         check = TUNING.first_check
@@ -146,7 +147,7 @@ class PrimalDual:
         return Interval(self.lower, self.upper or self.lower)
 
     def prove(self) -> float:
-        """Improve the bounds by what the state is, and return the relative gap."""
+        """Improve the bounds by the present state, and return the relative gap."""
         problem = self.problem
         lengths = problem.integer_lengths(self._now.lengths)
         bound = problem.lower_bound(lengths, problem.shortest_loads(lengths)[1])
@@ -173,7 +174,7 @@ class PrimalDual:
         return self.flow
 
     def _iterate(self) -> None:
-        """Do an iteration, and restart from where it led when the residual asks for it."""
+        """Do an iteration, and restart from its result when the residual asks for it."""
         now, anchor, weight = self._now, self._anchor, self._weight
         share = (self._since + 1) / (self._since + 2)
         loads = np.empty_like(now.lengths)

@@ -1,8 +1,8 @@
 """All-to-all by multi-commodity flow, as a method: linear program (A.1), made exact and sent along paths.
 
-The steps: the Pyomo model and a solver (`models.all_to_all.optimum`), or the orbits of the network's
-symmetries (`models.all_to_all.orbits`); the answer as integers that prove how close they are to the optimum;
-the flow as paths, and the paths as a flow schedule.
+First the Pyomo model is solved (`models.all_to_all.optimum`), or the program on the orbits of the network's
+symmetries (`models.all_to_all.orbits`). Then integers prove how close the answer is to the optimum. The flow
+is split into paths, and the paths become a flow schedule.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ KINDS = (Kind.ALL_TO_ALL, Kind.SCATTER, Kind.GATHER)
 BY = ("auto", "model", "lp", "orbits")
 
 MOST_HOPS = 2**18
-"""Most rows of a paced schedule. With a smaller value data are cut in fewer parts, less evenly."""
+"""Most rows of a paced schedule. With a smaller value data are cut into fewer, less equal parts."""
 
 
 @dataclass(frozen=True)
@@ -61,18 +61,18 @@ class McfOptions(Options):
         Of HiGHS: ``"simplex"``, ``"ipm"`` or ``"pdlp"``; None: interior point with crossover for small
         programs, PDLP for large ones.
     tolerance
-        The solver's, 1e-10 to 0.1; None: its own, made finer until the proven interval is within 1e-4. By
+        The solver's, 1e-10 to 0.1; None: its own, made finer until the proven interval is within 1e-4. With
         orbits it is the interval's.
     time_limit
         Seconds in the solver; None for no limit.
     by
-        ``"model"``: the Pyomo model of (A.1) as it stands (``"lp"`` says the same); ``"orbits"``: reduced by
-        the network's symmetries, and solved by columns or a first-order method; ``"auto"``: the model up to
-        20,000 variables, one a source and link, and wherever a solver, an algorithm or a tolerance is chosen,
-        else by orbits.
+        ``"model"``: the Pyomo model of (A.1) as it stands (``"lp"`` is the same). ``"orbits"``: the program
+        reduced by the network's symmetries, and solved by columns or a first-order method. ``"auto"``: the
+        model up to 20,000 variables, one a source and link, and wherever a solver, an algorithm or a
+        tolerance is chosen; else orbits.
     step_schedule
-        Whether to take the fastest at the size of this flow and those that move it hop by hop in steps
-        (`schedules.pacing`); for small sizes, where whole paths take too many messages.
+        Whether to return the fastest of this flow's schedule and others that move the flow hop by hop in
+        steps (`schedules.pacing`). It helps at small sizes, where whole paths take too many messages.
 
     Raises
     ------
@@ -90,7 +90,7 @@ class McfOptions(Options):
     step_schedule: bool = False
 
     def __post_init__(self) -> None:
-        """Check the values, and that the solver can be had and goes with the way."""
+        """Check the values, and that the solver is installed and suits `by`."""
         super().__post_init__()
         if self.solver != "highs" or self.algorithm is not None:
             _check_solver(self)
@@ -102,7 +102,7 @@ class McfOptions(Options):
 
     @property
     def by_model(self) -> bool | None:
-        """Whether the model is asked for, by name or by what only a solver of it uses; None: by its size."""
+        """Whether the model is asked for, by name or by an option of a solver; None: its size decides."""
         if self.by != "auto":
             return self.by != "orbits"
         chosen = self.solver != "highs" or self.algorithm is not None or self.tolerance is not None
@@ -126,12 +126,12 @@ def _check_solver(options: McfOptions) -> None:
 
 
 def check(problem: Problem, options: McfOptions) -> None:
-    """Refuse a linear program of too many variables: at all, or, asked for by name, for its time limit.
+    """Refuse a linear program with too many variables at all, or, if asked for by name, for its time limit.
 
     Raises
     ------
     Unsupported
-        If it has.
+        If it has too many.
     """
     topology, items = problem.topology, problem.collective.items
     between = (items.start != items.end) & (items.share.numerators > 0)
@@ -154,7 +154,7 @@ def synthesize(problem: Problem, options: McfOptions, rng: np.random.Generator) 
         If the solver stops without a solution, or the table would be too large.
     """
     demand = Demand.of(problem.topology, problem.collective)
-    if not demand.amounts.any():  # (A.1) has no optimum then; what has no bytes goes by shortest routes
+    if not demand.amounts.any():  # (A.1) has no optimum then; empty items take shortest routes
         none, offsets = np.zeros(0, np.int64), np.zeros(1, np.int64)
         nothing = PathFlow(demand, none, demand.denominator, offsets, none.astype(np.int32))
         return path_schedule(nothing, problem.collective).replace(claims={"congestion": Fraction(0)})
@@ -174,7 +174,7 @@ def synthesize(problem: Problem, options: McfOptions, rng: np.random.Generator) 
 
 
 def _optimum(demand: Demand, options: McfOptions) -> FlowOptimum:
-    """Return the optimum; where bandwidths are far apart by way of capped ones, its proofs evaluated anew."""
+    """Return the optimum. If bandwidths are far apart, capped ones are solved, and the proofs are redone."""
     near = capped(demand)
     found = _solved(near, options)
     if near is demand:

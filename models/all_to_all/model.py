@@ -1,16 +1,18 @@
-"""Linear program (A.1), as the paper has it: how fast all ranks can send to all others at once.
+"""Linear program (A.1), as the paper has it: the highest rate at which all ranks can send to all others.
 
     maximize    f
-    subject to  sum over s of y[s, e] <= b[e]                                      for every link e
+
+    subject to  sum over s of y[s, e] <= b[e]                                      for every link e.
                 f d[s, u] + sum over e out of u of y[s, e]
-                              <= sum over e into u of y[s, e]       for every source s and node u != s
+                              <= sum over e into u of y[s, e]       for every source s and node u != s.
+                y[s, e] >= 0                                        for every source s and link e.
                 y[s, e] >= 0                                        for every source s and link e
 
-y[s, e] is the rate on link e of everything that s sends: the destinations of one source share a commodity,
+y[s, e] is the rate on link e of everything that s sends. The destinations of one source share a commodity,
 so there are N flows and not N². (Dissertation, section A.1.5.) The paper has b = 1 and d = 1. Here b[e] is
-the bandwidth of link e over the largest one; d[s, u] is what s sends to u over the largest demand, and 0
-where u is a switch, which so only forwards; parallel links are links of their own. The time is 1 / f in
-units of the largest demand over the largest bandwidth.
+the bandwidth of link e over the largest one. d[s, u] is what s sends to u over the largest demand. It is 0
+where u is a switch, which so only forwards. Parallel links are separate links. The time is 1 / f in units of
+the largest demand over the largest bandwidth.
 
 `models.all_to_all.optimum` solves it and proves the answer; `models.all_to_all.orbits` solves it at scale.
 """
@@ -64,7 +66,7 @@ def flow_model(demand: Demand) -> pyo.ConcreteModel:
 
     @m.Constraint(m.sources, m.nodes)
     def node_gets_its_demand(m: Any, s: int, u: int) -> Any:
-        """(A.1), second line: what comes in goes on, but for the node's own part."""
+        """(A.1), second line: what comes in leaves again, except for the node's own part."""
         if s == u:
             return pyo.Constraint.Skip
         needed = float(d[s, u]) if u < topology.num_ranks else 0.0

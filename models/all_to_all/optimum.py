@@ -1,8 +1,8 @@
 """The Pyomo model of linear program (A.1), solved and proven: the answer as lengths and a flow of integers.
 
-The solver only suggests them; what they prove holds exactly (`models.all_to_all.certificate`). Bandwidths far
-apart are brought nearer to each other before (`capped`), as solvers' tolerances are relative to the largest
-numbers.
+The solver only suggests them; what they prove holds exactly (`models.all_to_all.certificate`). Where
+bandwidths are far apart, the large ones are first reduced (`capped`), as solvers' tolerances are relative to
+the largest numbers.
 """
 
 from __future__ import annotations
@@ -43,10 +43,11 @@ dgx_a100:8 (16,385), 0.2 for complete:27 (18,955), 1.3 for random_regular:4,70 (
 """
 
 TOLERANCES = (1e-5, 1e-6, 1e-7, 1e-8)
-"""Of PDLP, relative, until `GAP` is proven; what it finds at first is mostly proven to less than 1e-5."""
+"""Relative tolerances of PDLP, tried in turn until `GAP` is proven; the first mostly proves less than
+1e-5."""
 
 GAP = Fraction(1, 10_000)
-"""The interval that will do."""
+"""The relative width of an interval that is small enough. A larger value ends the solving earlier."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,18 +57,19 @@ class FlowOptimum:
     Parameters
     ----------
     demand
-        What was asked.
+        The demands that were asked for.
     interval
-        Where the least time lies, s/B of M: ``lower`` by `lengths`, ``upper`` by `flow`.
+        Bounds of the least time, s/B of M: ``lower`` by `lengths`, ``upper`` by `flow`.
     lengths
         int64, shape (links,).
     flow
-        What takes ``interval.upper``; of the reversed demands on the transposed network, if `backwards`.
+        The flow that takes ``interval.upper``; of the reversed demands on the transposed network, if
+        `backwards`.
     backwards
-        Whether there were fewer destinations than sources, so that those were the commodities.
+        Whether there were fewer destinations than sources, so that they were the commodities.
     stats
-        What it cost: ``build_s``, ``solve_s``, ``variables``, ``constraints``, ``solver``, ``solver_gap``;
-        and ``program``, what was solved, where it was the model.
+        The effort: ``build_s``, ``solve_s``, ``variables``, ``constraints``, ``solver``, ``solver_gap``; and
+        ``program``, which was solved, if it was the model.
     """
 
     demand: Demand
@@ -110,9 +112,9 @@ class FlowProgram:
         self.build_s = now() - begin
 
     def flows(self, values: FloatArray) -> FloatArray:
-        """Return y / f, shape (sources, links): what nearly delivers the demands, in units of the largest.
+        """Return y / f, shape (sources, links), which nearly delivers the demands, in units of the largest.
 
-        What flows back into its own source serves nothing and is left out.
+        Flow back into its own source is of no use and is left out.
         """
         demand = self.demand
         flows = np.maximum(values[:-1], 0.0).reshape(len(demand.sources), -1) / values[-1]
@@ -125,7 +127,7 @@ class FlowProgram:
 
 
 def num_variables(demand: Demand) -> int:
-    """Return how many variables the model of these demands has, told without building it."""
+    """Return the number of variables of the model of these demands, without building it."""
     return min(len(demand.sources), len(demand.sinks)) * demand.topology.num_links + 1
 
 
@@ -147,7 +149,7 @@ def solve_by_model(
     algorithm
         Of HiGHS: ``"simplex"``, ``"ipm"``, ``"pdlp"``, ...; None leaves it to size.
     tolerance
-        The solver's. Without one, PDLP is asked again, more finely, until the interval is within `GAP`.
+        The solver's. Without one, PDLP is asked again with a finer one until the interval is within `GAP`.
     time_limit
         Seconds.
 
@@ -243,9 +245,9 @@ def saturated_links(topology: Topology, optimum: FlowOptimum, tolerance: float =
 def capped(demand: Demand) -> Demand:
     """Return the demands on a network without the bandwidth that can't be of use.
 
-    No link carries more than all demands together, D. With T at least some bound B, a link of bandwidth above
-    D / B is never full, so its bandwidth may as well be 2 D / B, and its length at an optimum is 0
-    (complementary slackness).
+    No link carries more than all demands together, D. Let B be some bound, so that T is at least B. Then a
+    link of bandwidth above D / B is never full, so its bandwidth may as well be 2 D / B. Its length at an
+    optimum is 0 (complementary slackness).
 
     Returns
     -------

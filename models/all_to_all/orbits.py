@@ -5,14 +5,14 @@ The group of the network is found (`topologies.graphs.symmetry`), the problem re
 first-order method. Both end in lengths, constant on the link orbits, that prove the lower bound, and in a
 flow of the representatives whose average over the group takes the upper one.
 
-**Paths of a few sources become those of all**, their images. Let Y be a flow that a group G leaves as it is,
-and H a subgroup with the same orbits of sources. The source h(s) then gets the images under h of the paths of
-s, for every h in H, each divided by the number of elements that fix s. *The loads are right for any paths of
-the representatives:* H spreads what they load on an orbit O of links evenly over it, so the load of a link is
-(sum over s of weight_s load_s(O)) / |O|. H is as small as can be, often without an element but the identity
-that fixes a source: then a pair's paths are not multiplied. Where they would be, each source may take the
-image by one element alone, of paths that add up to the averaged flow: all elements that map s to the source
-map that flow alike.
+**Paths of a few sources become those of all** by their images. Let Y be a flow that a group G leaves as it
+is, and H a subgroup with the same orbits of sources. The source h(s) then gets the images under h of the
+paths of s, for every h in H, each divided by the number of elements that fix s. *The loads are right for any
+paths of the representatives.* What they load on an orbit O of links is spread evenly over it by H. So the
+load of a link is (sum over s of weight_s load_s(O)) / |O|. H is as small as can be. Often only its identity
+fixes a source, and a pair's paths are not multiplied. Where they would be, each source may take the image by
+one element alone, if the paths add up to the averaged flow: all elements that map s to the source give that
+flow the same image.
 
 **Few demands are split.** Minimize θ over shares x of each pair's paths,
 
@@ -20,7 +20,8 @@ map that flow alike.
     sum over p of a pair's paths of x_p = 1         for every pair,
 
 where the shares as they are take what is proven. A basic solution has at most as many positive shares as
-there are rows: no more pairs are split than there are orbits. Of many paths, a block is solved at a time.
+there are rows, so at most as many pairs are split as there are orbits. Large numbers of paths are solved in
+blocks.
 """
 
 from __future__ import annotations
@@ -58,15 +59,16 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 MOST_ORBITS = 64
-"""Link orbits up to which columns are generated; with more, the master takes longer than the other method."""
+"""Most link orbits for which columns are generated. With more, the master takes longer than the other
+method."""
 
 SHORT_SEARCH = 10**8
 """Links that a search for automorphisms may look at where only a bound is wanted. With a larger value large
 networks have better bounds, and take longer."""
 
 BLOCK = 4000
-"""Paths of one program of shares, about; with more, the others' loads are fixed while a block is solved. With
-a larger value fewer demands are split, and a program takes longer."""
+"""Paths of one program of shares, about. With more paths, the others' loads are fixed while a block is
+solved. With a larger value fewer demands are split, and a program takes longer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,15 +78,15 @@ class OrbitOptimum:
     Parameters
     ----------
     problem
-        The reduced problem.
+        Bounds of the least time, s/B of M.
     interval
         Where the least time lies, s/B of M.
     lengths
-        int64, shape (links,): what proves ``interval.lower``, on the whole network.
+        int64, shape (links,): lengths on the whole network that prove ``interval.lower``.
     flow
-        Of the representatives; ``interval.upper`` is the congestion of its average over the group.
+        A flow of the representatives; ``interval.upper`` is the congestion of its average over the group.
     stats
-        What it cost: ``build_s``, ``solve_s``, ``variables``, ``constraints``, ``solver``, ``solver_gap``,
+        The effort: ``build_s``, ``solve_s``, ``variables``, ``constraints``, ``solver``, ``solver_gap``,
         ``sources``, ``orbits`` and ``rounds``.
     """
 
@@ -105,16 +107,16 @@ def solve_by_orbits(
     demand
         The network, and what each rank sends to each other.
     tolerance
-        The gap to stop at; it may stop with less, and at 0 where the optimum is simple.
+        The gap to stop at. The result may have a smaller one, or 0 where the optimum is simple.
     time_limit
-        Seconds of solving, after which the gap is what it is; None for no limit.
+        Seconds of solving, after which the gap stays as it is; None for no limit.
     by
         ``"columns"`` or ``"first_order"``; None leaves it to the number of link orbits.
 
     Raises
     ------
     NoSchedule
-        If the time is over before anything is proven.
+        If the time ends before anything is proven.
 
     Examples
     --------
@@ -133,7 +135,7 @@ def paths_by_orbits(
 ) -> tuple[OrbitOptimum, PathFlow]:
     """Return the optimum as `solve_by_orbits` does, and paths of all sources that take its upper bound.
 
-    Of the group, a part is used that can be listed, so as to average over it; no symmetry where the average
+    A part of the group that can be listed is used to average the flow. No symmetry is used where the average
     does not fit 64 bits. Paths are found for the representatives and mapped to the others.
     """
     begin = now()
@@ -175,21 +177,21 @@ def _paths(solved: OrbitOptimum) -> PathFlow | None:
 
 
 def quick_lengths(demand: Demand, most_variables: int, time_limit: float | None = None) -> Int64Array | None:
-    """Return lengths (links,) that are optimal, or nearly, where that takes at most seconds; else None.
+    """Return lengths (links,) that are optimal or nearly so, if they can be found within seconds; else None.
 
     Parameters
     ----------
     demand
         The network, and what each rank sends to each other.
     most_variables
-        Of the reduced program, beyond which only few link orbits will do.
+        Of the reduced program. A larger one is solved only if there are few link orbits.
     time_limit
         Seconds of solving, after which the lengths are the best so far; None for no limit.
 
     Raises
     ------
     NoSchedule
-        If the time is over before anything is proven.
+        If the time ends before anything is proven.
     """
     begin, group = now(), symmetries(demand, SHORT_SEARCH)
     problem = ReducedProblem(group, demand)
@@ -282,7 +284,7 @@ class Images:
         return len(self.nodes) > int(self.problem.weights.min())
 
     def of_each(self, paths: PathFlow) -> PathFlow:
-        """Return one image of the representatives' paths for each source, by the first element that takes it.
+        """Return one image of the representatives' paths for each source, by the first element to reach it.
 
         The paths must add up to flows that all elements which fix their source leave as they are: then every
         element maps them to the same flow.
@@ -339,18 +341,18 @@ def just_enough(group: AutomorphismGroup) -> AutomorphismGroup:
 
 
 def fewer_paths(images: Images, paths: PathFlow, *, exact: bool, block: int = BLOCK) -> PathFlow:
-    """Return paths of the representatives that take no longer, and split fewer demands if that can be.
+    """Return paths of the representatives that take no longer, and split fewer demands where possible.
 
     Parameters
     ----------
     images
-        How the paths reach all sources.
+        The images of the paths, by which they reach all sources.
     paths
-        Of the representatives.
+        The paths of the representatives.
     exact
         Whether their time is the optimum, which must not grow at all.
     block
-        Of how many paths, about, the shares are solved for at a time.
+        About the number of paths for whose shares one program is solved.
     """
     source, target = paths.source, paths.target
     new = (source[1:] != source[:-1]) | (target[1:] != target[:-1])
@@ -400,7 +402,7 @@ def _basic_shares(images: Images, paths: PathFlow, pair: Int64Array, block: int)
 
 
 def _program(loads: csr_array, pair: Int64Array, others: FloatArray) -> CompiledModel:
-    """Return the linear program above for some of the paths, beside what others load; θ is last."""
+    """Return the linear program above for some of the paths, given the loads of the others; θ is last."""
     from scipy.sparse import block_array, csr_array
 
     orbits, count = loads.shape
@@ -418,7 +420,7 @@ def _program(loads: csr_array, pair: Int64Array, others: FloatArray) -> Compiled
 
 
 def _loads(images: Images, paths: PathFlow) -> csr_array:
-    """Return what each path, with all its pair's demand, loads on each orbit: 1 is what is proven."""
+    """Return the load of each path, with all its pair's demand, on each orbit: 1 is what is proven."""
     from scipy.sparse import csr_array
 
     problem, lengths = images.problem, np.diff(paths.offsets)

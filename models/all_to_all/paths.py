@@ -115,7 +115,7 @@ def decompose(flow: SourceFlow) -> PathFlow:
     Parameters
     ----------
     flow
-        Conserving and without cycles, as `models.all_to_all.rounding.exact_flow` returns it.
+        A flow that is conserved and has no cycles, as `models.all_to_all.rounding.exact_flow` returns it.
 
     Raises
     ------
@@ -136,16 +136,16 @@ def decompose(flow: SourceFlow) -> PathFlow:
 
 
 class Supply(NamedTuple):
-    """What `walk_back` uses up.
+    """Arrays that `walk_back` uses up.
 
     Parameters
     ----------
     sources
         int64, shape (sources,).
     flow
-        int64, shape (sources, links): what still flows.
+        int64, shape (sources, links): the flow that is left.
     needed
-        int64, shape (sources, ranks): what is still to be brought to each.
+        int64, shape (sources, ranks): the data that each rank still needs.
     """
 
     sources: Int64Array
@@ -162,7 +162,7 @@ class PathList(NamedTuple):
 
     @classmethod
     def of_size(cls, paths: int, links: int) -> PathList:
-        """Return room for so many paths with so many links together."""
+        """Return empty arrays for this number of paths, which have this number of links together."""
         return cls(np.empty(paths, np.int64), np.empty(links, np.int32), np.empty(paths, np.int64))
 
 
@@ -215,7 +215,7 @@ def path_schedule(paths: PathFlow, collective: Collective) -> Schedule:
     Parameters
     ----------
     paths
-        What delivers the collective's demands.
+        Paths that deliver the collective's demands.
     collective
         With items from one rank to one rank.
 
@@ -245,7 +245,7 @@ def path_schedule(paths: PathFlow, collective: Collective) -> Schedule:
     )
     moved = np.concatenate([np.arange(len(paths)), len(paths) + np.searchsorted(rest, away)])
     start, end = items.start[item[moved]], items.end[item[moved]]
-    # Links stay busy: long routes share links with more others, and pairs (s, t) of one s XOR t share no end.
+    # Links stay busy: long routes share links with more others; pairs (s, t) of one s XOR t share no end.
     turn = np.lexsort((start, start ^ end, -np.diff(routes.offsets)))
     return Schedule(
         topology=topology,

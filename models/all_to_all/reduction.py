@@ -1,11 +1,11 @@
 """Linear program (A.1) reduced by symmetry: one source a node orbit, one capacity a link orbit.
 
-Minimize θ over flows y_s by source (f = 1/θ) that carry demand(s, t) from s to t, under
-sum over s of y_s(e) ≤ θ capacity(e) for every link e. Let G be a group of automorphisms that leave the
-demand as it is. *Proof that the reduced problem has the same optimum:* averaging a flow over G keeps it a
-flow, keeps the sum of the loads within each link orbit O and makes them equal there, so that only
-sum over e in O of load(e) ≤ θ capacity(O) is needed. In an averaged flow the sources of an orbit are images
-of one another, so they load O as its representative does, times the size of the orbit.
+Minimize θ over flows y_s by source (f = 1/θ) that carry demand(s, t) from s to t. For every link e,
+sum over s of y_s(e) ≤ θ capacity(e). Let G be a group of automorphisms that leave the demand as it is. *Proof
+that the reduced problem has the same optimum:* averaging a flow over G keeps it a flow, keeps the sum of the
+loads within each link orbit O and makes them equal there. So only sum over e in O of load(e) ≤ θ capacity(O)
+is needed. In an averaged flow the sources of an orbit are images of one another, so they load O as its
+representative does, times the size of the orbit.
 
 Lengths that are constant on link orbits give the dual bound: θ ≥ sum of demand x distance / sum of capacity
 x length. `averaged` makes the flow that a representative's own symmetries leave as it is.
@@ -36,8 +36,8 @@ from tutti.topologies.graphs.symmetry import (
 from tutti.topologies.kernels import kernel
 
 MOST_ELEMENTS = 4096
-"""Elements of the largest group that is listed: seconds, at a thousand ranks. With a larger value more
-networks are solved on orbits."""
+"""Most elements of a group that is listed, which takes seconds with a thousand ranks. With a larger value
+more networks are solved on orbits."""
 
 
 class ReducedProblem:
@@ -46,7 +46,7 @@ class ReducedProblem:
     Parameters
     ----------
     group
-        Automorphisms of the network: those of them count that leave the demand as it is.
+        Automorphisms of the network; only those that leave the demand as it is are used.
     demand
         The demand on the network.
 
@@ -67,7 +67,7 @@ class ReducedProblem:
     num_orbits
         Orbits of links.
     unit
-        What load over capacity, both as numerators, is to be multiplied with to give s/B of M.
+        The factor from load over capacity, both as numerators, to s/B of M.
     """
 
     def __init__(self, group: AutomorphismGroup, demand: Demand) -> None:
@@ -109,7 +109,7 @@ class ReducedProblem:
         return loads, costs
 
     def tree_flow(self, row: int, lengths: Int64Array) -> Int64Array:
-        """Return what source `row` sends over each link (links,) by the tree of `shortest_loads`."""
+        """Return the load of source `row` on each link (links,) by the tree of `shortest_loads`."""
         each = np.arange(self.topology.num_links, dtype=np.int32)
         flow = np.zeros((1, self.topology.num_links), dtype=np.int64)
         given = self.sources[row : row + 1], self.demand[row : row + 1]
@@ -117,7 +117,7 @@ class ReducedProblem:
         return flow[0]
 
     def lower_bound(self, lengths: Int64Array, costs: Int64Array) -> Fraction:
-        """Return what lengths (orbits,) prove, with the costs of their shortest paths (sources,), exactly."""
+        """Return the exact bound by lengths (orbits,), with the costs of their shortest paths (sources,)."""
         total = sum(int(w) * int(cost) for w, cost in zip(self.weights, costs, strict=True))
         room = sum(int(c) * int(length) for c, length in zip(self.capacity, lengths, strict=True))
         return self.unit * Fraction(total, room)
@@ -143,8 +143,8 @@ class ReducedProblem:
 def symmetries(demand: Demand, effort: int = DEFAULT_EFFORT) -> AutomorphismGroup:
     """Return a group of automorphisms that leave the demand as it is; `effort` as of `automorphisms`.
 
-    An automorphism keeps what a rank sends and receives, in some order. Where no two ranks have that in
-    common there is none but the identity, and nothing is searched for.
+    An automorphism keeps the amounts that a rank sends and receives, in some order. Where no two ranks have
+    the same amounts, there is only the identity, and nothing is searched for.
     """
     topology, amounts = demand.topology, demand.amounts
     rows = np.hstack([np.sort(amounts, axis=1), np.sort(amounts.T, axis=1)])
@@ -161,7 +161,7 @@ def averaged(
     """Return each representative's flow, averaged over its images under the elements that fix it.
 
     These are the representatives' rows of the flow averaged over the whole group, whose congestion is what
-    `problem.upper_bound` says. Links parallel and equal share evenly.
+    `problem.upper_bound` says. Parallel links of equal bandwidth share evenly.
 
     Returns
     -------
@@ -184,14 +184,14 @@ def averaged(
         share = flow.amounts[row] * (common // fixing[row])
         for moved in links[nodes[:, source] == source]:
             amounts[row, moved] += share
-    sums = np.zeros_like(amounts)  # what all links that are parallel and equal carry together
+    sums = np.zeros_like(amounts)  # the sums over links that are parallel and equal
     np.add.at(sums.T, twins, amounts.T)
     spread = sums[:, twins] * (parallel // alike)
     return SourceFlow(problem.represented, spread, flow.denominator * common * parallel)
 
 
 def without_cycles(flow: SourceFlow) -> SourceFlow:
-    """Return the flow less its cycles, which images of one flow may close together; no load grows."""
+    """Return the flow without its cycles, which images of one flow may form together; no load grows."""
     graph, amounts = Adjacency.of(flow.demand.topology), flow.amounts.copy()
     order = np.empty(flow.demand.topology.num_nodes, dtype=np.int64)
     for row in amounts:
@@ -215,7 +215,7 @@ def _tree_loads(
     for row in range(len(sources)):
         reached = shortest_tree(graph, lengths, sources[row], ShortestTree(distance, parent, order))
         below = demand[row].copy()
-        for place in range(reached - 1, 0, -1):  # farthest first: all that a node passes on is known
+        for place in range(reached - 1, 0, -1):  # farthest first, so that all that a node passes on is known
             node = order[place]
             link = parent[node]
             costs[row] += demand[row, node] * distance[node]

@@ -1,6 +1,6 @@
-"""From a solver's doubles to integers: lengths that prove a bound, a flow that conserves exactly, shares.
+"""Integers for a solver's doubles: lengths that prove a bound, a flow that conserves exactly, shares.
 
-Nothing here has to trust the solver: any lengths prove some bound (`models.all_to_all.certificate`), and any
+The solver need not be trusted: any lengths prove some bound (`models.all_to_all.certificate`), and any
 flow is made to deliver what it must.
 """
 
@@ -22,21 +22,24 @@ from tutti.topologies.graphs.shortest_paths import Adjacency, ShortestTree, shor
 from tutti.topologies.kernels import kernel
 
 FINE_LENGTH = 2**30
-"""Largest length, where lengths are rounded to a grid: as fine as the rounding errors of a solver's duals."""
+"""Largest length on a grid, which is as fine as the errors of a solver's duals. A larger value makes it
+finer."""
 
 ALIKE = 2**8
-"""Ratio of bandwidths up to which a solver is given all of them as they are. With a larger value solvers meet
-programs of less even numbers."""
+"""Ratio of bandwidths up to which the solver gets them as they are. A larger value gives solvers programs
+whose numbers differ more."""
 
 MOST_COMMON = 2**31
-"""Largest common denominator of the rationals that a solver's values may stand for."""
+"""Largest common denominator of simple rationals that a solver's values may stand for. A larger value lets
+more values count as rationals."""
 
 PARTS = 2**4 * 3**3 * 5**2 * 7 * 11 * 13
-"""Parts of the largest demand; many fractions are whole numbers of them."""
+"""Parts of the largest demand to which flows are rounded; many fractions are whole numbers of them. A larger
+value makes rounding finer."""
 
 
 def rational_lengths(values: FloatArray) -> list[Int64Array]:
-    """Return integers in proportion to these values: the simple ratios they may stand for, and fine ones.
+    """Return integers in proportion to these values: simple ratios that are close to them, and fine ones.
 
     Parameters
     ----------
@@ -74,7 +77,7 @@ def common_parts(values: FloatArray) -> int | None:
 def exact_flow(demand: Demand, flows: FloatArray, parts: int = PARTS) -> SourceFlow:
     """Return a flow in whole multiples of the largest demand over `parts` that delivers the demands exactly.
 
-    Flows are rounded, cycles cancelled, and then each source's is made good from the sinks back: a node's
+    Flows are rounded and cycles cancelled. Then each source's flow is corrected from the sinks back: a node's
     needs, which are its demand and what it passes on, are split over its in-links as the rounded flow is. So
     where nodes have enough, no link gets more than it had. A node that the flow does not reach is served over
     a path with few links.
@@ -84,9 +87,9 @@ def exact_flow(demand: Demand, flows: FloatArray, parts: int = PARTS) -> SourceF
     demand
         What is to be delivered.
     flows
-        float64, shape (sources, links): what nearly delivers it, in units of the largest demand.
+        float64, shape (sources, links): a flow that nearly delivers it, in units of the largest demand.
     parts
-        Cut down where sums would not fit 64 bits.
+        Parts of the largest demand; fewer are used where sums would not fit 64 bits.
     """
     topology, sources = demand.topology, demand.sources
     largest = int(demand.amounts.max())
@@ -122,8 +125,8 @@ def deliver(
     for row in range(len(sources)):
         cancel_cycles(graph, weights[row], order)
         cut_short = False
-        # after the cycles are gone, flow only leads to nodes earlier in `order`: a node's needs are complete
-        # when its turn comes
+        # without cycles, flow only leads to nodes earlier in `order`: a node's needs are complete when its
+        # turn comes
         for node in order:
             if node == sources[row] or needed[row, node] == 0:
                 continue
@@ -141,9 +144,9 @@ def deliver(
 
 @kernel
 def _split(graph: Adjacency, node: int, weights: Int64Array, needed: Int64Array, amounts: Int64Array) -> bool:
-    """Hand a node's needs on to the tails of its in-links in proportion to the weights; False if all are 0.
+    """Add a node's needs to the tails of its in-links, in proportion to the weights; False if all are 0.
 
-    Where the weights sum to the needs they are taken as they are.
+    Where the weights sum to the needs, they are the amounts.
     """
     in_links = graph.in_links[graph.in_offsets[node] : graph.in_offsets[node + 1]]
     total = 0
@@ -164,7 +167,7 @@ def _split(graph: Adjacency, node: int, weights: Int64Array, needed: Int64Array,
 
 
 class _DepthFirst(NamedTuple):
-    """A depth-first search: its stack, the link into each place; of each node 0 new, 1 on it, 2 done."""
+    """A depth-first search: its stack, the link into each place; each node: 0 new, 1 on it, 2 done."""
 
     stack: Int64Array
     via: Int64Array
@@ -224,14 +227,14 @@ def _break_cycle(link: int, node: int, search: _DepthFirst, depth: int, flow: In
 
 
 def rounded_shares(shares: FloatArray, owners: IntArray) -> Iterator[tuple[list[int], int]]:
-    """Yield integers near `shares`, and what they sum to for each owner: simple fractions first, then fine.
+    """Yield integers near `shares`, and their sum for each owner: simple fractions first, then fine ones.
 
     Parameters
     ----------
     shares
         float64, shape (columns,): nearly summing to 1 for each owner.
     owners
-        int64, shape (columns,): whose share each is.
+        int64, shape (columns,): the owner of each share.
     """
     given, fine = np.maximum(shares, 0.0).tolist(), 2**36
     exact = {share: Fraction(share).limit_denominator(10**4) for share in given}
@@ -242,7 +245,7 @@ def rounded_shares(shares: FloatArray, owners: IntArray) -> Iterator[tuple[list[
 
 
 def _completed(shares: list[int], owners: IntArray, denominator: int) -> list[int]:
-    """Return the shares with each owner's largest changed so that they add up to the denominator."""
+    """Return the shares, with each owner's largest changed so that they add up to the denominator."""
     totals: dict[int, int] = {}
     largest: dict[int, int] = {}
     for index, owner in enumerate(owners.tolist()):

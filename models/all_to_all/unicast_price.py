@@ -1,18 +1,19 @@
-"""The bound ``unicast_price``: prices of data on links by how far it comes and goes.
+"""The bound ``unicast_price``: prices of data on links that depend on how far the data have come and must go.
 
 The best prices for a time T are a linear program on the orbits of the network's symmetries. Distances are
-rounded down to K_0 = 0 < K_1 < ..., and w(o, i, j) is the price of a byte on a link of orbit o to which its
-sender is K_i away, and which is K_j away from its end:
+rounded down to K_0 = 0 < K_1 < .... The price of a byte on a link of orbit o is w(o, i, j), if the link is
+K_i from the byte's sender and K_j from its end:
 
-    maximize    sum over sources s and ends t of weight_s demand(s, t) π_s(t, 0)
-    subject to  π_s(v, j) ≤ π_s(u, h) + w(o, i, j)          link (u, v) of o, K_i from s to u, K_h = K_j + α
-                V_o(q) ≥ V_o(p) + b (q - p - α) w(o, i, j)  messages from p to q, K_i ≤ p, K_j ≤ T - q
+    maximize    sum over sources s and ends t of weight_s demand(s, t) π_s(t, 0).
+
+    subject to  π_s(v, j) ≤ π_s(u, h) + w(o, i, j)          Link (u, v) of o, K_i from s to u, K_h = K_j + α.
+                V_o(q) ≥ V_o(p) + b (q - p - α) w(o, i, j)  Messages from p to q, K_i ≤ p, K_j ≤ T - q.
                 sum over o of links_o V_o(T) = 1
 
-π is the least that a byte of s costs at v with K_j to go, V what a link of the orbit can earn by a
-moment. (A message from before K_1 to after T - K_1 brings no more than goes from u to v: a row for these
-two moments.) If the maximum exceeds 1, T is too little. The maximum falls about as 1 / (T - c): secants
-of its reciprocal soon lead to where it is 1. Proof: ``docs/proofs.md``, *unicast_price*.
+π is the least cost of a byte of s at v with K_j to go, and V the most that a link of the orbit can earn by a
+moment. (A message from before K_1 to after T - K_1 brings only what goes from u to v, in a row for these two
+moments.) If the maximum exceeds 1, T is too little. The maximum is about proportional to 1 / (T - c), so
+secants of its reciprocal soon lead to where it is 1. Proof: ``docs/proofs.md``, *unicast_price*.
 """
 
 from __future__ import annotations
@@ -37,11 +38,12 @@ from tutti.topologies.graphs.shortest_paths import alpha_distances
 from tutti.topologies.topology import Topology
 
 MOST_ROWS = 20_000
-"""Sources times links times distances: about a second a program."""
+"""Most sources times links times distances; a program takes about a second. A larger value allows larger
+ones."""
 
 WORTHWHILE = 1e-4
-"""Relative increase over the other bounds below which this one is not searched for; secants end at twice
-that. With a larger value bounds are found sooner, and fewer."""
+"""Least relative increase over the other bounds for which this one is searched for. Secants end at twice it.
+With a larger value bounds are found sooner, but fewer of them."""
 
 GREATEST_PRICE = 2**40
 """Largest integer price. Prices are then as fine as the rounding errors of doubles in a solver's answer."""
@@ -76,7 +78,7 @@ def unicast_price_bound(
         return None
     try:
         demand = Demand.of(topology, collective)
-    except InputError:  # too much for 64 bits: the other bounds must do
+    except InputError:  # too much for 64 bits: the other bounds must suffice
         return None
     relaying = _Relaying(ReducedProblem(symmetries(demand, SHORT_SEARCH), demand), size, least)
     prices = relaying.best_prices() if len(relaying.known) > 1 else None
@@ -96,7 +98,7 @@ def unicast_price_bound(
 
 
 def _direct(topology: Topology, items: Items) -> bool:
-    """Whether all that is moved has a link from its start to its end."""
+    """Whether every item has a link from its start to its end."""
     joined = topology.source.astype(np.int64) * topology.num_nodes + topology.target
     moved = items.start.astype(np.int64) * topology.num_nodes + items.end
     return bool(np.isin(moved[items.start != items.end], joined).all())
@@ -112,22 +114,23 @@ class _Relaying:
     size
         M, bytes.
     least
-        That time, in seconds.
+        The time that is known to be too little, in seconds.
 
     Attributes
     ----------
     known
-        int64: the distances K, over α's denominator, of as many as there is room for.
+        int64: the distances K, over α's denominator; as many as the program's size allows.
     come
-        int64, shape (sources, links): which K each link's tail is away from each source.
+        int64, shape (sources, links): the K by which each link's tail is away from each source.
     left
-        int64, shape (links, K): which K is left before the link, by the one that is left after it.
+        int64, shape (links, K): the K that is left before the link, by the one that is left after it.
     distance, alpha, rate
         The distances K; α and the bytes that pass in a unit of time, one an orbit.
     own
-        What goes from the link's tail to its head, one an orbit; None where an α is less than K_1.
+        The data from the link's tail to its head, one an orbit; None where an α is less than K_1.
     reach
-        Shape (orbits, K, K): what a message of each class takes besides its bytes.
+        Shape (orbits, K, K): the least time of a message of each class from its source to its end, without
+        its bytes.
     """
 
     def __init__(self, problem: ReducedProblem, size: Fraction, least: Fraction) -> None:
@@ -193,7 +196,7 @@ class _Relaying:
         value[pi[:, :, 0]] = problem.weights[:, None] * problem.demand / problem.whole.denominator
         V[:, 0] = pi[np.arange(sources), problem.sources] = NONE
         rows = Rows()
-        rows.add((1, w[:, 1:]), (-1, w[:, :-1]))  # who may send farther data may send nearer
+        rows.add((1, w[:, 1:]), (-1, w[:, :-1]))  # a message that may have farther data may have nearer data
         rows.add((1, w[:, :, 1:]), (-1, w[:, :, :-1]))
         rows.add((1, V[:, 1:]), (-1, V[:, :-1]))
         for p, q, come, left, passed in messages:
@@ -250,7 +253,7 @@ class _Relaying:
         return float(best[-1] @ np.bincount(self.problem.orbit))
 
     def _cost(self, prices: Int64Array) -> float:
-        """Return what moving the data costs at least."""
+        """Return the least cost of moving the data."""
         problem, topology = self.problem, self.problem.topology
         order = np.argsort(topology.target, kind="stable")
         heads, first = np.unique(topology.target[order], return_index=True)

@@ -1,19 +1,20 @@
-"""Allreduce: over trees, by the linear program (B.5) of the dissertation or spanning trees; and in few steps.
+"""Allreduce over trees, by the linear program (B.5) of the dissertation or spanning trees; and in few steps.
 
-All methods but one reduce M up trees to their roots and broadcast it down trees from there, past reduce-
-scatter and then allgather. `allreduce_lp` takes in-trees and out-trees that are optimal together, on any
-network; `allreduce_trees` takes spanning trees, each both ways, which meet the partition bound where links
-are alike. `allreduce_epochs` makes trees together with the times of their edges.
+All methods but one reduce M up trees to their roots and broadcast it down trees from there. This may be
+faster than a reduce-scatter and then an allgather. `allreduce_lp` takes in-trees and out-trees that are
+optimal together, on any network. `allreduce_trees` takes spanning trees, each used up and down. They meet the
+partition bound where links have equal bandwidth in both directions. `allreduce_epochs` makes trees together
+with the times of their edges.
 
-To read: `model` is linear program (B.5) as the paper has it, and what its answer means, `cuts` the same by
-its cuts. `optimum` solves it either way; `certificate` proves the answer in integers from both sides,
-`vertex` is the exact solution that a basis means, and `bound` makes a bound of it. `trees` makes whole
-trees of an optimum, `balanced_optimum` finds the one that serves messages in time best, `lp_timed` gives
-their messages places in time (with `leaf_exchange`, which gives every link leaves), and `lp_method` is the
-method. Of the other method `spanning_trees` is the packing by the strength of the network, `products` and
-`grids` have lower trees for Cartesian products, `trees_timed` gives the messages places in time, and
-`trees_method` is the method. The third is `epochs`. `few_sums` has no trees: which ranks send their sums,
-in few steps. The buffer as a line is `schedules.intervals`; allgathers over trees are next door, in
+To read: `model` is linear program (B.5) as the paper has it, and says what its answer means. `cuts` has the
+same program by its cuts, and `optimum` solves it in either form. `certificate` proves the answer in integers
+from both sides, `vertex` is the exact solution that a basis means, and `bound` makes a bound of it. `trees`
+makes whole trees of an optimum. `balanced_optimum` finds the optimum that is best for messages in time.
+`lp_timed` gives their messages times (with `leaf_exchange`, which gives every link leaves), and `lp_method`
+is the method. Of the other method `spanning_trees` is the packing by the strength of the network. `products`
+and `grids` have lower trees for Cartesian products, `trees_timed` gives the messages times, and
+`trees_method` is the method. The third is `epochs`. `few_sums` has no trees: it finds which ranks send their
+sums, in few steps. The buffer as a line is `schedules.intervals`. Allgathers over trees are in
 `models.forestcoll`.
 """
 

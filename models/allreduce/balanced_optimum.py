@@ -1,7 +1,8 @@
-r"""Of all optima of (B.5) one in which as many links as can be serve both halves alike.
+r"""Among all optima of (B.5), this finds one in which as many links as possible serve both halves equally.
 
-A vertex of (B.5) tends to give each link to one half, and its trees must go round. Low trees leave by every
-link, and a link that serves both halves has something to send at any time. So a second program maximizes
+A vertex of (B.5) tends to give each link to one half, and its trees must take detours. Low trees leave by
+every link, and a link that serves both halves has something to send at any time. So a second program
+maximizes
 
 .. math::
 
@@ -41,12 +42,12 @@ if TYPE_CHECKING:
 
 
 def balanced_shares(optimum: TreeOptimum, solver: str) -> ScaledSolution | None:
-    """Return exact shares that attain the optimum and divide links evenly; None where none are found.
+    """Return exact shares that attain the optimum and divide links evenly; None if none are found.
 
     Parameters
     ----------
     optimum
-        An exact one.
+        An exact optimum.
     solver
         A name in ``tutti list solvers``.
 

@@ -19,13 +19,13 @@ from tutti.topologies.exact import json_number
 from tutti.topologies.topology import Topology
 
 TREES, ANY = "tree schedules", "any schedule"
-"""What the bound is a bound on: ``scope`` in its certificate."""
+"""Values of ``scope`` in the bound's certificate: the schedules for which it is a bound."""
 
 
 def lp_bound(
     topology: Topology, collective: Collective, partition: Bound | None, *, asked: bool = False
 ) -> Bound | None:
-    """Return the bound, with the exact optimum of (B.5) as its value, or what was proven in time.
+    """Return the bound, with the exact optimum of (B.5) as its value, or a lower one that was proven in time.
 
     Parameters
     ----------
@@ -34,13 +34,13 @@ def lp_bound(
     partition
         Its partition bound, whose parts are tried first.
     asked
-        Whether to do it for any network, in at most `ASKED_SECONDS`.
+        Whether to solve it for any network, in at most `ASKED_SECONDS`.
 
     Returns
     -------
     Bound or None
-        None if the collective is no allreduce in one group of all ranks, or the network is too large to do it
-        unasked, or nothing was proven in time, or its numbers do not fit 64 bits.
+        None if the collective is no allreduce in one group of all ranks, or the network is too large to solve
+        it unasked, or nothing was proven in time, or its numbers do not fit 64 bits.
     """
     if collective.kind is not Kind.ALLREDUCE or collective.groups is not None:
         return None
@@ -50,7 +50,7 @@ def lp_bound(
     try:
         limit = ASKED_SECONDS if asked else 10.0  # measured: below 1 s on networks that are small
         found = allreduce_optimum(topology, parts, time_limit=limit, by="cuts")
-    except (InputError, NoSchedule):  # numbers beyond 64 bits, or no time: the other bounds must do
+    except (InputError, NoSchedule):  # numbers beyond 64 bits, or no time: the other bounds must suffice
         return None
     offered = zip(topology.bandwidth, found.proof.lengths, strict=True)
     capacity = sum((b * length for b, length in offered), Fraction(0))
@@ -67,5 +67,5 @@ def lp_bound(
 
 
 def is_small(topology: Topology) -> bool:
-    """Return whether the bound is given unasked: by ranks, and direct links and pairs that switches join."""
+    """Return whether the bound is found unasked, by the ranks, direct links and pairs that switches join."""
     return topology.num_ranks <= 64 and len(Arcs.of(topology)) <= 2000

@@ -1,8 +1,8 @@
-r"""The optimum of (B.5) from both sides, in integers: what proves it, and what attains it.
+r"""The optimum of (B.5) from both sides, in integers: its proof, and a solution that attains it.
 
-Give weights to cuts S of both halves of (1) in `models.allreduce.cuts`, none negative, and lengths l to
-the links. If all cuts that hold a rank together weigh m or more, and no pair (α, β) of ranks is crossed by
-more weight of either half than the length of a shortest route from α to β, then with (1) and c^BC and c^RE
+Give weights to cuts S of both halves of (1) in `models.allreduce.cuts`, and lengths l to the links, none
+negative. Let all cuts that hold a rank together weigh m or more. Let no pair (α, β) of ranks be crossed by
+more weight of either half than the length of a shortest route from α to β. Then with (1) and c^BC and c^RE
 within the bandwidths b
 
 .. math::
@@ -10,8 +10,8 @@ within the bandwidths b
     m Σ_v x_v \le Σ_S w_S x(S) \le Σ_S w_S c^{BC}(δ^+(S)) + Σ_S w_S c^{RE}(δ^-(S)) \le Σ_e l_e b_e.
 
 So no trees do better than T / M = 1 / Σx ≥ m / Σ l_e b_e (`CutProof`). This is the dual of (B.5). The primal
-side are capacities and roots in whole numbers (`ScaledSolution`): by max-flow they tell the largest θ for
-which trees of weights θ x fit, so that whatever a solver's doubles were, what is claimed is attained.
+side are capacities and roots in whole numbers (`ScaledSolution`). By max-flow they give the largest θ for
+which trees of weights θ x fit. So whatever a solver's doubles were, the value that is claimed is attained.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from tutti.topologies.exact import INT64_MAX, BoolArray, FloatArray, Int32Array,
 from tutti.topologies.topology import Topology
 
 NAMES = {BROADCAST: "out", REDUCE: "in"}
-"""Of the halves, in a certificate."""
+"""Names of the halves in a certificate."""
 
 PROGRAM = "linear program (B.5)"
 
 FINE = 2**44
-"""Sum of a solution that is rounded to a grid to look for cuts: nearly all bits of a double."""
+"""Sum of a solution that is rounded to a grid to look for cuts. It uses nearly all bits of a double."""
 CLOSE = 1e-3
-"""Relative distance from the optimum that counts as close: what is closer is not improved any more. With a
-larger value some schedules take longer, and are found sooner."""
+"""Relative distance from the optimum that counts as close, so that nothing is improved any more. With a
+larger value some schedules take longer, but are found sooner."""
 
 _MOST = INT64_MAX >> 2
-"""A solution's whole numbers together; max-flows need the spare bits."""
+"""Most that a solution's whole numbers sum to; max-flows need the spare bits."""
 
 
 class WeightedCut(NamedTuple):
@@ -57,14 +57,14 @@ class WeightedCut(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CutProof:
-    """Weighted cuts, lengths, and what they prove.
+    """Weighted cuts, lengths, and the bound that they prove.
 
     Parameters
     ----------
     value
         T / M is at least this, for trees: s/B, exact.
     cuts
-        Those with a weight.
+        The cuts with a weight.
     lengths
         Whole numbers, one a link.
     """
@@ -74,7 +74,7 @@ class CutProof:
     lengths: tuple[int, ...]
 
     def document(self) -> dict[str, Any]:
-        """Return it ready for JSON, as the check reads it."""
+        """Return it as JSON values, in the form that the check reads."""
         cuts = [
             {"direction": NAMES[half], "weight": weight, "ranks": np.flatnonzero(inside).tolist()}
             for half, weight, inside in self.cuts
@@ -85,9 +85,9 @@ class CutProof:
 def cut_proof(
     topology: Topology, cuts: Cuts, weights: Sequence[int], lengths: Sequence[int]
 ) -> CutProof | None:
-    """Return what weights and lengths prove, once lengths that are too short are made long enough.
+    """Return the proof by weights and lengths, once lengths that are too short are made long enough.
 
-    A direct link gets just the length that it needs; those at switches are scaled together.
+    A direct link gets just the length that it needs; the lengths of links at switches are scaled together.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def crossed(cuts: Iterable[WeightedCut], zeros: Any) -> Any:
 
 
 def _long_enough(topology: Topology, needed: Any, lengths: list[int]) -> tuple[list[int], int] | None:
-    """Return lengths over a scale of which every pair has what it needs."""
+    """Return lengths, and a scale over which every pair has the length that it needs."""
     ranks, ratio = topology.num_ranks, Fraction(1)
     for length, route in routes_over_switches(topology, lengths):
         need = needed[topology.source[route[0]], topology.target[route[-1]]]
@@ -171,7 +171,7 @@ class ScaledSolution:
     rate
         Σ θ x when no link carries more than its bandwidth: B/s.
     broken
-        Of each half a set that keeps θ from more.
+        For each half, a set that keeps θ from being larger.
     """
 
     tails: Int32Array
@@ -220,12 +220,12 @@ def even_shares(arcs: Arcs) -> ScaledSolution:
 
 
 def halves(shares: ScaledSolution) -> Iterator[Half]:
-    """Yield the broadcast's network and the reduction's, this one turned round."""
+    """Yield the broadcast's network and the reduction's, the latter turned round."""
     return _halves(shares.tails, shares.heads, shares.roots, shares.capacity)
 
 
 def halves_of(arcs: Arcs, whole: Sequence[int]) -> Iterator[Half]:
-    """Yield the same for values as `shares_of` takes them."""
+    """Yield the same networks for values as `shares_of` takes them."""
     return _halves(arcs.tails, arcs.heads, *_split(arcs, whole))
 
 
@@ -250,18 +250,18 @@ def _overload(arcs: Arcs, capacity: Int64Array) -> Fraction:
 
 @dataclass(frozen=True, eq=False)
 class TreeOptimum:
-    """The best that trees can do, from both sides.
+    """The best value that trees can have, from both sides.
 
     Parameters
     ----------
     arcs
         The arcs that `shares` has capacities for.
     shares
-        What attains `upper`.
+        The solution that attains `upper`.
     proof
-        What proves `lower`.
+        The proof of `lower`.
     effort
-        What it took.
+        The effort that it took.
     """
 
     arcs: Arcs
@@ -293,17 +293,17 @@ class TreeOptimum:
 def proven_optimum(
     arcs: Arcs, cuts: Cuts, whole: Sequence[int], duals: tuple[Sequence[int], Sequence[int]], effort: Effort
 ) -> TreeOptimum | None:
-    """Return what a solution of (B.5) proves from both sides; None if its duals prove nothing.
+    """Return the bounds by a solution of (B.5) from both sides; None if its duals prove nothing.
 
     Parameters
     ----------
     arcs, whole
-        The primal side, as `shares_of` takes it. Even shares stand for it where they are better: if it does
-        not reach all ranks, or bandwidths are too far apart for a solver's doubles.
+        The primal side, as `shares_of` takes it. Even shares replace it where they are better, as when it
+        does not reach all ranks or bandwidths are too far apart for a solver's doubles.
     cuts, duals
         The dual side, as `cut_proof` takes it: weights and lengths.
     effort
-        What it took.
+        The effort so far.
 
     Raises
     ------
@@ -336,9 +336,9 @@ def tightest(topology: Topology, found: Iterable[TreeOptimum | None]) -> TreeOpt
 
 
 def whole_solutions(values: FloatArray, duals: FloatArray) -> Iterator[tuple[list[int], list[int]]]:
-    """Yield a solver's solution in whole numbers, up to scale: as simple fractions, if it is close to some.
+    """Yield a solver's solution in whole numbers, up to scale: as simple fractions if it is close to some.
 
-    And on a grid: nearly proportional, with about 2^29 and `FINE` for the sums, as values are scaled exactly.
+    It also comes on a grid, nearly proportional, with sums of about 2^29 and `FINE`, as scaling is exact.
     """
     simple = _simple(values), _simple(duals)
     if simple[0] is not None and simple[1] is not None:

@@ -1,23 +1,24 @@
-r"""Linear program (B.5) by its cuts: what max-flows of at least Σx mean, and the cuts that say otherwise.
+r"""Linear program (B.5) by its cuts: the meaning of max-flows of at least Σx, and the cuts that violate it.
 
-F(s, t; G) ≥ Σ x for all ranks t if and only if, by max-flow and min-cut, every set S of ranks but the whole
-one lets out what starts in it, and likewise for the in-trees takes in what ends in it:
+By max-flow and min-cut, F(s, t; G) ≥ Σ x for all ranks t if and only if every set S of ranks except the whole
+one lets out what starts in it. Likewise, for the in-trees, it takes in what ends in it:
 
 .. math::
 
     c^{BC}(δ^+(S)) \ge x(S), \qquad c^{RE}(δ^-(S)) \ge x(S).        \qquad (1)
 
-So (B.5) is a program in x, c^BC and c^RE alone, with a row for each set. Few sets matter; they are found by
-max-flow where a solution breaks (1). Over the cuts S and the arcs a that are known so far, `master` is
+So (B.5) is a program in x, c^BC and c^RE alone, with a row for each set. Few sets matter. They are found by
+max-flow where a solution violates (1). Over the cuts S and the arcs a that are known so far, `master` is
 
     maximize    sum over v of x[v]
-    subject to  sum over arcs a over e of c^BC[a] + c^RE[a]  <=  b[e]   for every link e   (dual: length l[e])
-                x(S) - c^BC(out of S)  <=  0                            for every cut S    (dual: weight)
-                x(S) - c^RE(into S)    <=  0                            for every cut S    (dual: weight)
+
+    subject to  sum over arcs a over e of c^BC[a] + c^RE[a]  <=  b[e]   For every link e  (dual: length l[e]).
+                x(S) - c^BC(out of S)  <=  0                            For every cut S  (dual: weight).
+                x(S) - c^RE(into S)    <=  0                            For every cut S  (dual: weight).
                 x, c^BC, c^RE >= 0
 
-Its columns are x, then c^BC and c^RE of each arc in turn; its rows the links, then the cuts in the order of
-their finding, so that both can grow and a basis be kept.
+Its columns are x, then c^BC and c^RE of each arc in turn. Its rows are the links, then the cuts in the order
+in which they were found, so that both can grow and a basis be kept.
 
 An arc is a direct link, or a route over switches that was found when it was needed. Routes stand for b' of
 (B.5): the capacity b'[α, β] that switches provide is carried by routes from α to β over switches alone. A
@@ -46,12 +47,12 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 BROADCAST, REDUCE = range(2)
-"""Which half of (1) a cut belongs to."""
+"""The halves of (1) to which a cut belongs."""
 
 
 @dataclass
 class Arcs:
-    """Arcs between ranks, each over one route; they can become more.
+    """Arcs between ranks, each over one route; more can be added.
 
     Parameters
     ----------
@@ -125,7 +126,7 @@ def routes_over_switches(topology: Topology, lengths: Sequence[Length]) -> Itera
 
 @dataclass
 class Cuts:
-    """Sets S of ranks, each with its half of (1); they can become more.
+    """Sets S of ranks, each with its half of (1); more can be added.
 
     Parameters
     ----------
@@ -144,7 +145,7 @@ class Cuts:
 
     @classmethod
     def of(cls, topology: Topology, parts: Sequence[Sequence[int]]) -> Cuts:
-        """Return the cuts around each rank and each of these parts, both halves, inside and outside."""
+        """Return the cuts around each rank and each of these parts, for both halves, inside and outside."""
         ranks = topology.num_ranks
         cuts = cls(ranks)
         for part in [*([rank] for rank in range(ranks)), *parts]:
@@ -230,8 +231,8 @@ def broken_cuts(half: Half, tolerance: int) -> list[BoolArray]:
 def throughput(half: Half) -> tuple[Fraction, BoolArray | None]:
     """Return the largest θ such that (1) holds with θ x for x, exactly, and a set that keeps it from more.
 
-    From cut to cut, as `models.bounds.bottleneck_cut` does: the ratio falls from that of the worst set around
-    or without a single rank.
+    It goes from cut to cut, as `models.bounds.bottleneck_cut` does: the ratio falls from that of the worst
+    set around or without a single rank.
     """
     ranks = np.arange(len(half.roots))
     total = int(half.roots.sum())
@@ -281,11 +282,11 @@ class CutProgram:
 
 
 def whole_bandwidths(topology: Topology) -> Int64Array:
-    """Return bandwidths over their greatest common divisor, cut off where no link can be so busy.
+    """Return bandwidths over their greatest common divisor, reduced where no link can be so busy.
 
     Σx is at most any minimum cut between two ranks, as all of M crosses it in one half or the other. A tree
     uses an arc once in each half, or over switches a link once for each of its N - 1 edges. So a link with
-    twice the bandwidth that trees can use is never full, and more of it only hurts the solver's accuracy.
+    twice the bandwidth that trees can use is never full, and more of it only reduces the solver's accuracy.
     """
     whole = topology.bandwidth.numerators // np.gcd.reduce(topology.bandwidth.numerators)
     if int(whole.max()) <= int(whole.min()) * ALIKE:

@@ -1,21 +1,22 @@
 r"""The method `allreduce_epochs`: trees of an allreduce made together with the times of their edges.
 
-A part of the vector is added up on a tree to its root, and its sum goes down another tree from there. Every
-edge has an *epoch*: later than those before it on the way up and down. All that a link carries in an epoch is
-one message, of α and bytes over bandwidth. The linear program over the pairs of trees known so far:
+A part of the vector is added up on a tree to its root, and its sum is sent down another tree from there.
+Every edge has an *epoch*, later than those of the edges before it on the path up and down. All that a link
+carries in an epoch is one message, which takes α and bytes over bandwidth. The linear program over the pairs
+of trees that are known so far is
 
-    minimize    sum over k of τ[k]
-    subject to  b(l) τ[k] - sum over pairs t of n[t, l, k] w[t]  >=  b(l) α(l)  for each link l and epoch k
+    minimize    sum over k of τ[k].
+    subject to  b(l) τ[k] - sum over pairs t of n[t, l, k] w[t]  >=  b(l) α(l)  for each link l and epoch k.
                 sum of w  =  1,   τ, w >= 0
 
-τ[k] is how long epoch k lasts, w[t] the part of the vector that goes over the pair t, and n says which of its
-edges are on link l in epoch k. Under automorphisms a pair has images, all of the same part, and links that
-are images of each other share a row: so w[t] loads each of an orbit of m links by n[t] / m.
+τ[k] is the length of epoch k, w[t] the part of the vector that is moved over the pair t, and n[t, l, k] the
+number of its edges on link l in epoch k. Under automorphisms a pair has images, all of the same part. Links
+that are images of each other share a row, so w[t] loads each of an orbit of m links by n[t] / m.
 
-The prices lead to cheaper pairs, as `models.tree_columns` says, whose program and searches for trees these
-are: a tree upwards is one downwards in a network and time that are reversed. With few epochs pairs are few
-and links idle, each more costs α. So epochs are added, as long as that helps: the pairs in use serve more
-epochs too, with a pause anywhere.
+The prices lead to cheaper pairs, as `models.tree_columns` says, which has this program and the searches for
+trees. A tree upwards is one downwards in a network and time that are reversed. With few epochs there are few
+pairs and links are idle, but each more epoch costs α. So epochs are added as long as that helps. The pairs in
+use become pairs for more epochs, with a pause anywhere.
 """
 
 from __future__ import annotations
@@ -47,10 +48,10 @@ from tutti.topologies.units import parse_time
 
 
 class AllreduceEpochsTuning(NamedTuple):
-    """Numbers that steer the search; those of its rounds are in `ROUNDS`."""
+    """Parameters of the search; those of its rounds are in `ROUNDS`."""
 
     elements: int
-    """Most elements of the group of automorphisms. With a larger value programs are smaller."""
+    """Most elements of the group of automorphisms. A larger value makes programs smaller."""
     trees: int
     """Most images of pairs in a schedule; of more pairs the heaviest are kept. A larger value keeps more."""
     longer: float
@@ -84,7 +85,7 @@ TUNING = AllreduceEpochsTuning(
     drawn=3,
 )
 COUNTS = EpochCounts(fold=0.25, most=64, rows=4000)
-"""Numbers of epochs as in `models.tree_columns`, but `fold` gives the least one. A program takes about 1
+"""Numbers of epochs as in `models.tree_columns`, but with `fold` for the least one. A program takes about 1
 s."""
 
 
@@ -104,7 +105,7 @@ class AllreduceEpochsOptions(Options):
 
 
 class _PairSearch(EpochSearch):
-    """Pairs of trees for a number of epochs; time in units of the vector over the median line, or of α.
+    """Pairs of trees for a number of epochs. Times are in units of the vector over the median line, or of α.
 
     A pair is one tree over two copies of the ranks. In 0 to N - 1, v sends to its parent in its epoch; in
     N to 2 N - 1 the parent sends to it.
@@ -123,7 +124,7 @@ class _PairSearch(EpochSearch):
         self.roots = lines.roots[2 * lines.height[lines.roots] <= epochs]
 
     def begin(self, known: EpochTrees | None) -> None:
-        """Begin with pairs of one epoch less, or under random prices.
+        """Begin with the pairs for one epoch less, or under random prices.
 
         Raises
         ------
@@ -141,7 +142,7 @@ class _PairSearch(EpochSearch):
         self.restart(self.rows, trees)
 
     def _first(self) -> Iterator[EpochTrees]:
-        """Yield pairs under random prices, and under such as grow away from the turn."""
+        """Yield pairs under random prices, also under those that grow with the distance from the turn."""
         for root in self.rng.permutation(self.roots)[: TUNING.roots].tolist():
             low, high = int(self.lines.height[root]), int(self.epochs - self.lines.height[root])
             for turn in np.unique(np.linspace(low, high, TUNING.turns).astype(int)).tolist():
@@ -159,7 +160,7 @@ class _PairSearch(EpochSearch):
             self.restart(self.rows, self.program.trees.take(np.argsort(-weight, kind="stable")[:most]))
 
     def candidates(self, prices: FloatArray) -> EpochTrees:
-        """Return pairs in use, improved, and new ones."""
+        """Return pairs in use after local changes, and new ones."""
         given, (support, _) = self.prices_of_edges(self.rows, prices), self.used()
         chosen = self.rng.permutation(len(support))[: self.rounds.improved]
         found = [self._improved(given, support.take(chosen[i : i + 1])) for i in range(len(chosen))]
@@ -170,7 +171,7 @@ class _PairSearch(EpochSearch):
         return reduce(EpochTrees.plus, found)
 
     def _new(self, given: FloatArray, root: int, turn: int, count: int, spread: float) -> EpochTrees:
-        """Return new pairs that add up before an epoch, and spread from then on."""
+        """Return new pairs that reduce before an epoch, and broadcast from then on."""
         halves = [new_trees(half, root, count, spread, self.rng) for half in self._halves(given, turn)]
         (parent, epoch, cost), (child, later, price) = halves
         made = self._turned(parent, epoch, child, later, turn)
@@ -202,7 +203,7 @@ class _PairSearch(EpochSearch):
 
 
 def _paused(trees: EpochTrees, epoch: int) -> EpochTrees:
-    """Return trees with nothing in this epoch: what was in it or later is an epoch later."""
+    """Return trees with nothing in this epoch: edges in it or later are moved one epoch later."""
     return replace(trees, epoch=trees.epoch + (trees.epoch >= epoch))
 
 
@@ -242,7 +243,7 @@ def _lines(topology: Topology) -> EpochLinks:
 
 
 def _fastest(lines: EpochLinks, size: float, until: float, rng: np.random.Generator) -> _PairSearch:
-    """Return the search that ends best, for ever more epochs as long as these help or there is time."""
+    """Return the search that ends best. The number of epochs grows while that helps and time is left."""
     topology, steps = lines.topology, 2 * int(lines.height.min())
     alpha, seconds = float(topology.alpha.floats.max()), size / float(topology.ingress.floats.min())
     fold = np.log(max(1.0, seconds / alpha)) if alpha > 0 else np.inf

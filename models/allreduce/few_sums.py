@@ -1,26 +1,29 @@
 r"""The method `cp_allreduce`: an allreduce in few steps, in which links carry as few sums as can be found.
 
-Each rank has a sum, at first what it adds itself. In a step a link may carry the sum of the rank before it to
-the next one, where it is added to that one's or takes its place. The program for CP-SAT, for T steps:
+Each rank has a sum, at first its own input. In a step a link may carry the sum of the rank before it to the
+next rank, where it is added to that rank's sum or replaces it. The program for CP-SAT, for T steps:
 
-    minimize    sum over steps t of L[t]
+    minimize    sum over steps t of L[t].
     subject to  has[t, v, s] = keep[t, v] has[t - 1, v, s]
-                               + sum over links l into v of x[t, l] has[t - 1, tail of l, s]
+                               + sum over links l into v of x[t, l] has[t - 1, tail of l, s].
                 sum over the links of an orbit o of x[t, l]  <=  links(o) b(o) L[t]
                 has[T, v, s] = 1
 
-has says whether what rank s adds is in the sum of rank v after t steps: never twice, as it is at most 1. The
-vector is cut in parts, each of which goes the ways of an image of what was found under the network's
-symmetries: so all links of an orbit carry as much, and L is the part of a vector that the busiest one does.
+The variable has[t, v, s] says whether the input of rank s is in the sum of rank v after t steps. It is at
+most 1, so no input is added twice. The vector is cut into parts. Each part is sent as an image of the
+solution under one of the network's symmetries. So all links of an orbit carry the same amount, and L is the
+part of a vector that the busiest one carries.
 
-Solutions that some symmetries take to themselves have fewer variables, those of orbits. Which symmetries is
-drawn by chance, and the best solution is a first one for the program in which none is demanded.
+Solutions that some symmetries take to themselves have fewer variables, those of orbits. These symmetries are
+drawn at random. The best solution is a first one for the program in which no symmetry is demanded.
 
-Parts may go the ways of different solutions, weighted so that the sum of the L[t] is least: a linear program,
-whose prices say what a message of an orbit in a step costs, and so which solution is still worth looking for.
+Parts may also use different solutions, weighted so that the sum of the L[t] is least. This is a linear
+program. Its prices are the cost of a message of an orbit in a step, so they tell which solution may still
+help.
 
-The walks of `heuristics.classic.walks` are solutions that all symmetries of a network take to themselves;
-where there are none, or where some ranks should add up what others only use, these are others.
+The walks of `heuristics.classic.walks` are solutions that all symmetries of a network take to themselves.
+This method finds others where there are no walks, or where some ranks should add up sums that others only
+use.
 """
 
 from __future__ import annotations
@@ -60,18 +63,19 @@ if TYPE_CHECKING:
 
 
 class CpAllreduceTuning(NamedTuple):
-    """The numbers that steer the search."""
+    """Parameters of the search."""
 
     taken: int
-    """Most symmetries times links that are used, though 2^8 to 2^11 symmetries in any case."""
+    """Most symmetries times links that are used. A larger value uses more symmetries, from 2^8 to 2^11."""
     products: int
-    """Most products of two variables in a program. CP-SAT gets nowhere in larger ones."""
+    """Most products of two variables in a program. CP-SAT makes no progress in larger ones."""
     part: float
     """Fraction of the time limit for one program. With a larger value fewer programs are solved."""
     drawn: int
     """Most symmetries that are drawn to explore, which ends after half of the time."""
     drawn_for_fewer: int
-    """Symmetries that are drawn to find fewer that do. With a larger value schedules have fewer pieces."""
+    """Symmetries that are drawn to find fewer that suffice. With a larger value schedules have fewer
+    pieces."""
     kept: int
     """Last solutions of a program that are kept. With a larger value the mixtures take longer."""
     workers: int
@@ -104,12 +108,12 @@ class FewSumsOptions(Options):
     time_limit
         A time with its unit, for all programs together.
     steps
-        How many there are; by default as many as the network is wide, or one more.
+        The number of steps; by default the network's diameter, or one more.
 
     Raises
     ------
     InputError
-        If the time is none, or there are no steps.
+        If the time is no duration, or there are no steps.
     """
 
     OWNER: ClassVar[str] = "cp_allreduce"
@@ -154,14 +158,14 @@ class _Symmetries:
 
 
 class _LinkOrbits(NamedTuple):
-    """Of links, which symmetries take to each other.
+    """Orbits of links, which symmetries take to each other.
 
     Parameters
     ----------
     of
         int64, shape (links,): the orbit of each.
     load
-        Shape (orbits,): what a message adds to an orbit's load, in vectors on the fastest link.
+        Shape (orbits,): the load on an orbit by one message, in vectors on the fastest link.
     """
 
     of: Int64Array
@@ -169,7 +173,7 @@ class _LinkOrbits(NamedTuple):
 
     @classmethod
     def under(cls, topology: Topology, all_: _Symmetries) -> _LinkOrbits:
-        """Return those of a network."""
+        """Return the orbits of a network's links."""
         _, first, of = np.unique(all_.of_link, return_index=True, return_inverse=True)
         rates = topology.bandwidth.numerators.astype(np.float64)
         return cls(of.astype(np.int64), rates.max() / rates[first] / np.bincount(of))
@@ -177,7 +181,7 @@ class _LinkOrbits(NamedTuple):
 
 @dataclass(eq=False)
 class _FewSumsProgram:
-    """The program of so many steps, whose solutions have some symmetries.
+    """The program of a number of steps, whose solutions have some symmetries.
 
     Parameters
     ----------
@@ -186,9 +190,9 @@ class _FewSumsProgram:
     alike
         The symmetries of the solution.
     orbits
-        Of links, which carry as much.
+        Orbits of links that carry the same amount.
     steps
-        How many.
+        The number of steps.
     """
 
     topology: Topology
@@ -199,13 +203,13 @@ class _FewSumsProgram:
 
     @property
     def size(self) -> int:
-        """About how many products it has."""
+        """The approximate number of products of two variables."""
         topology, often = self.topology, len(self.alike.nodes)
         return self.steps * topology.num_links * topology.num_ranks // often
 
     @cached_property
     def model(self) -> cp_model.CpModel:
-        """What CP-SAT takes, without what is to be least."""
+        """The constraints for CP-SAT, without an objective."""
         from ortools.sat.python import cp_model  # slow to import
 
         model = cp_model.CpModel()
@@ -238,7 +242,7 @@ class _FewSumsProgram:
         return hop_distances(self.topology)
 
     def _goes_on(self, model: cp_model.CpModel, step: int, rank: int) -> None:
-        """Say what a rank has after a step."""
+        """Add the sum that a rank has after a step."""
         into = np.flatnonzero(self.topology.target == rank).tolist()
         kept = self._var(model, "kept", step, rank)
         arriving = [self._sends(model, step, link) for link in into]
@@ -267,7 +271,7 @@ class _FewSumsProgram:
 
     @cached_property
     def evenly(self) -> Any:
-        """The sum of loads, and of such the fewest messages."""
+        """The sum of loads, and among equal ones the fewest messages."""
         fine, greatest = TUNING.fine, TUNING.greatest
         weight = np.minimum(np.ceil(fine * self.orbits.load), greatest).astype(np.int64)
         most = min(MOST_WHOLE, int(weight.max()) * self.topology.num_links)
@@ -279,7 +283,7 @@ class _FewSumsProgram:
         return fine * sum(loads) + sum(self._messages(step, every) for step in range(1, self.steps + 1))
 
     def cheaply(self, price: FloatArray) -> Any:
-        """Return the sum of prices; shape (steps, orbits), of a vector on all links of an orbit."""
+        """Return the sum of prices, shape (steps, orbits), of a vector on all links of an orbit."""
         each = price * self.orbits.load
         cost = np.rint(TUNING.greatest * each / each.max()).astype(np.int64) + 1
         return sum(
@@ -321,7 +325,7 @@ class _FewSumsProgram:
 
 @dataclass(frozen=True, eq=False)
 class _Solution:
-    """Values of a program's variables by their keys, and whether the last found with them is the best."""
+    """Values of a program's variables by their keys, and whether the last of its solutions is the best."""
 
     program: _FewSumsProgram
     values: dict[tuple[Any, ...], int]
@@ -329,7 +333,7 @@ class _Solution:
 
     @cached_property
     def load(self) -> FloatArray:
-        """Shape (steps, orbits): of each link, in vectors on the fastest one."""
+        """Shape (steps, orbits): the load of each link, in vectors on the fastest one."""
         program, orbits = self.program, self.program.orbits
         sends = [
             [self.values["sends", step, link] for link in program.alike.of_link.tolist()]
@@ -344,7 +348,7 @@ class _Solution:
 
     @property
     def sent(self) -> PartTransfers:
-        """What is sent."""
+        """The transfers of the solution."""
         alike, steps = self.program.alike, []
         for step in range(1, self.program.steps + 1):
             sends = [self.values["sends", step, number] for number in alike.of_link.tolist()]
@@ -371,20 +375,21 @@ class _Solution:
 
 @dataclass(eq=False)
 class _Mixture:
-    """Solutions of so many steps, and the parts of the vector that go the ways of each.
+    """Solutions with a number of steps, and the parts of the vector that use each.
 
     Parameters
     ----------
     steps
-        How many.
+        The number of steps.
     solutions
-        What was found.
+        The solutions that were found.
     part
         Shape (solutions,).
     load
         The sum over steps of the largest load, in vectors on the fastest link.
     price, least
-        Shape (steps, orbits): of a vector on all links of an orbit; and what the solutions in use cost.
+        Shape (steps, orbits): the price of a vector on all links of an orbit; and the cost of solutions in
+        use.
     """
 
     steps: int
@@ -395,7 +400,7 @@ class _Mixture:
     least: float = np.inf
 
     def add(self, solutions: Iterable[_Solution]) -> None:
-        """Add some, and choose the parts anew."""
+        """Add some, and choose the parts again."""
         from scipy.optimize import linprog  # slow to import
 
         self.solutions += solutions
@@ -418,11 +423,11 @@ class _Mixture:
 
     @property
     def best(self) -> _Solution | None:
-        """The one of the least loads alone."""
+        """The solution with the least loads alone."""
         return min(self.solutions, key=lambda each: each.alone, default=None)
 
     def cost(self, solution: _Solution) -> float:
-        """Return what one costs."""
+        """Return the cost of a solution."""
         return float((self.price * solution.load).sum()) if self.solutions else np.inf
 
     @property
@@ -432,7 +437,7 @@ class _Mixture:
 
     @property
     def _rounded(self) -> Int64Array:
-        """int64, shape (solutions,): the parts in units, or the best alone if that is as good."""
+        """int64, shape (solutions,): the parts in units, or the best one alone if that is as good."""
         for parts, whole in rounded_shares(self.part, np.zeros(len(self.part), np.int64)):
             units = np.array(parts)
             load = (self._loads @ units / whole).max(axis=1).sum()
@@ -442,7 +447,7 @@ class _Mixture:
         return units if load < alone.min() else np.eye(len(alone), dtype=np.int64)[alone.argmin()]
 
     def sent(self, alike: _Symmetries) -> tuple[list[PartTransfers], list[int]]:
-        """Return what is sent of each piece of the vector, and how large each is beside the others."""
+        """Return the transfers of each piece of the vector, and the relative sizes of the pieces."""
         units = self._rounded
         used = np.flatnonzero(units).tolist()
         images = [_images(self.solutions[own].sent, alike) for own in used]
@@ -479,7 +484,7 @@ def synthesize(problem: Problem, options: FewSumsOptions, rng: np.random.Generat
 
 
 def _fewest(topology: Topology, all_: _Symmetries, rng: np.random.Generator) -> _Symmetries:
-    """Return a few of the symmetries by chance, under which links have the same orbits."""
+    """Return a few random symmetries, under which links have the same orbits."""
     every, times = (all_.nodes, all_.links), range(TUNING.drawn_for_fewer)
     drawn = [_Symmetries(*drawn_subgroup(topology, every, rng)) for _ in times]
     alike = [each for each in [*drawn, all_] if np.array_equal(each.of_link, all_.of_link)]
@@ -487,12 +492,12 @@ def _fewest(topology: Topology, all_: _Symmetries, rng: np.random.Generator) -> 
 
 
 class _FewSumsSearch:
-    """Looks for solutions that some symmetries take to themselves, and then for cheap ones.
+    """Looks for solutions with some symmetries, and then for cheap ones.
 
     Parameters
     ----------
     problem, options, rng
-        As of the method.
+        The method's.
     all_
         The network's symmetries.
     """
@@ -508,12 +513,12 @@ class _FewSumsSearch:
 
     @property
     def best(self) -> _Mixture:
-        """The fastest."""
+        """The fastest mixture."""
         return min(self.mixtures, key=self._seconds)
 
     @property
     def left(self) -> float:
-        """Seconds of the limit."""
+        """The seconds that are left."""
         return self.limit - (now() - self.begun)
 
     def _seconds(self, found: _Mixture) -> tuple[float, float]:
@@ -524,7 +529,7 @@ class _FewSumsSearch:
         return found.steps * float(max(topology.alpha)) + bytes_, found.load
 
     def explore(self) -> None:
-        """Look for even loads, with symmetries by chance."""
+        """Look for even loads, under random symmetries."""
         ended, topology = set[bytes](), self.problem.topology
         for _ in range(TUNING.drawn):
             if self.left <= self.limit / 2:
@@ -558,7 +563,7 @@ class _FewSumsSearch:
     def _solve(
         self, mixture: _Mixture, program: _FewSumsProgram, least: Any, start: _Solution | None = None
     ) -> bool:
-        """Solve a program and add what is found; return whether nothing is cheaper than what is used."""
+        """Solve a program and add its solutions; return whether no cheaper one than those in use exists."""
         seconds = min(TUNING.part * self.limit, self.left)
         found = program.solved(seconds, int(self.rng.integers(2**31)), least, start)
         if not found:
@@ -571,7 +576,7 @@ class _FewSumsSearch:
 
 
 def _images(sent: PartTransfers, all_: _Symmetries) -> list[PartTransfers]:
-    """Return what is sent, as each symmetry takes it elsewhere, once each."""
+    """Return the transfers under each symmetry, each result once."""
     known = dict[bytes, PartTransfers]()
     for links in all_.links:
         order = np.lexsort((links[sent.link], sent.step))
@@ -581,7 +586,7 @@ def _images(sent: PartTransfers, all_: _Symmetries) -> list[PartTransfers]:
 
 
 def check(problem: Problem, options: FewSumsOptions) -> None:
-    """Raise `Unsupported` for more ranks than can be searched, and fewer steps than the network is wide."""
+    """Raise `Unsupported` for too many ranks, and for fewer steps than the network's diameter."""
     topology, most = problem.topology, 64
     if topology.num_ranks > most:
         raise METHOD.unsupported(f"needs at most {most} ranks; {topology.name} has more")

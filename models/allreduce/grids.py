@@ -1,24 +1,24 @@
-r"""Trees with spines for grids n x n and n x n x n: leaves at every link, and all edges loaded alike.
+r"""Trees with spines for grids n x n and n x n x n have leaves at every link, and load all edges equally.
 
-A tree of the grid P_n^d is made from one of P_n^{d-1}: a copy of that, the *spine*, lies in one layer of the
-n, or copies lie in two. One line across the layers joins them, and each other line is cut once between two
-spines, after the same layer. With s spines these are s (m - 1) + m (n - 1) - (s - 1)(m - 1) = m n - 1 edges,
-m = n^{d-1}, as many as a spanning tree has. Next to a cut are leaves, whose data can go from the first
-moment on; at the end their broadcasts are what is left (`products` says what that is good for). The joining
-line is one in the middle half along all dimensions.
+A tree of the grid P_n^d is made from one of P_n^{d-1}: a copy of that, the *spine*, lies in one of the n
+layers, or copies lie in two. One line across the layers joins them, and each other line is cut once between
+two spines, after the same layer. With s spines these are s (m - 1) + m (n - 1) - (s - 1)(m - 1) = m n - 1
+edges, m = n^{d-1}, as many as a spanning tree has. Next to a cut are leaves. Their data can be sent from the
+first moment on, and at the end only broadcasts to them are left (`products` says why that is good). The
+joining line is one in the middle half along all dimensions.
 
-Each of these trees is taken with all its images under the symmetries of the grid, 2^d d! of them. So of the
-edges of one orbit all bear the same, and of the loads only one number an orbit matters. A program in whole
-numbers says how often each kind of tree is taken, x_i, where C = Σ x_i is given:
+Each of these trees is taken with all its images under the symmetries of the grid, 2^d d! of them. So all
+edges of one orbit have the same load, and only one number an orbit matters. A program in whole numbers gives
+the number of times x_i that each kind of tree is taken, where C = Σ x_i is given:
 
 .. math::
 
     \sum_i x_i \, U_{io} = C \, (N - 1) \frac{|o|}{|E|} \;\; \text{for all orbits } o, \qquad
-    \sum_i x_i \, L_{iq} \ge \theta \, C \, (N - 1) \frac{|q|}{2 |E|},
+    \sum_i x_i \, L_{iq} \ge \theta \, C \, (N - 1) \frac{|q|}{2 |E|}.
 
-U being edges of an orbit in a tree, and L links of an orbit q of links that go up from a leaf. So all edges
-bear the same, which is optimal, and every link sends leaves' data for a part θ of the time; the mean height
-is the least there is with nearly the largest θ. As x is whole, pieces of M are all of one size.
+Here U counts the edges of an orbit in a tree, and L the links of an orbit q of links that go up from a leaf.
+So all edges have the same load, which is optimal, and every link sends leaves' data for a part θ of the time.
+The mean height is the least for nearly the largest θ. As x is whole, pieces of M are all of one size.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ from tutti.topologies.graphs.strength import Graph, strength
 from tutti.topologies.trees.forest import Forest, heights
 
 MOST_ENTRIES = 2**25
-"""Kinds of trees times ranks up to which trees are made, in a few seconds. With a larger value more grids
-are."""
+"""Most kinds of trees times ranks for which trees are made, in a few seconds. With a larger value trees are
+made for more grids."""
 
 
 class _GridOrbits(NamedTuple):
     """Orbits under all symmetries of a grid.
 
-    The symmetries, (symmetries, nodes); the orbit of each ordered pair of neighbours as a link, and as an
-    edge, (nodes, nodes), -1 elsewhere; how many links and edges are in each.
+    The fields are the symmetries, (symmetries, nodes), and the orbit of each ordered pair of neighbours as a
+    link, and as an edge, (nodes, nodes), -1 elsewhere. The last two count the links and edges of each orbit.
     """
 
     images: Int64Array
@@ -61,7 +61,7 @@ class _GridOrbits(NamedTuple):
 
 
 class _Kinds(NamedTuple):
-    """Trees, of those alike in all that counts one; edges and leaves' links by orbits; heights."""
+    """Trees, one of each kind; their numbers of edges and of leaves' links by orbit, and their heights."""
 
     parent: Int32Array
     edges: Int64Array
@@ -89,13 +89,13 @@ def cube_of(graph: Graph) -> tuple[int, int] | None:
 
 
 def grid_packing(graph: Graph) -> Packing | None:
-    """Return trees whose leaves are everywhere, all of one weight if alike ones are counted.
+    """Return trees with leaves everywhere, all of one weight if equal ones are counted separately.
 
     Returns
     -------
     Packing or None
         None where the graph is no grid of equal sides, there are too many kinds of trees, or no mix of them
-        loads all edges alike.
+        loads all edges equally.
 
     Examples
     --------
@@ -133,7 +133,7 @@ def _mixed(trees: Int32Array, orbits: _GridOrbits) -> Forest | None:
 
 
 def _edges(size: int, dims: int) -> tuple[Int64Array, Int64Array]:
-    """Return the ends of all edges, the less first."""
+    """Return the ends of all edges, the lower one first."""
     node = np.arange(size**dims).reshape((size,) * dims)
     low = [np.take(node, range(size - 1), axis).ravel() for axis in range(dims)]
     high = [np.take(node, range(1, size), axis).ravel() for axis in range(dims)]
@@ -141,7 +141,7 @@ def _edges(size: int, dims: int) -> tuple[Int64Array, Int64Array]:
 
 
 def _orbits(size: int, dims: int) -> _GridOrbits:
-    """Return the orbits of links and edges; each is known by its least image."""
+    """Return the orbits of links and edges; each is identified by its least image."""
     node = np.arange(size**dims).reshape((size,) * dims)
     images = []
     for axes in itertools.permutations(range(dims)):
@@ -179,7 +179,7 @@ def _trees(size: int, dims: int) -> Int32Array | None:
 
 
 def _layers(size: int) -> Iterator[tuple[Int64Array, int]]:
-    """Yield the spine that each layer hangs on, its own if it is one, and the layer of the root."""
+    """Yield, for each layer, the layer of its spine (its own if it is one); and the layer of the root."""
     layer = np.arange(size)
     for a, b in itertools.combinations_with_replacement(range(size), 2):
         for cut in range(a, max(b, a + 1)):
@@ -187,7 +187,7 @@ def _layers(size: int) -> Iterator[tuple[Int64Array, int]]:
 
 
 def _laid(base: Int32Array, line: int, layers: list[tuple[Int64Array, int]]) -> Int32Array:
-    """Return the trees that have copies of trees of the layers as spines, joined along a line."""
+    """Return the trees with copies of trees of the layers as spines, joined along a line."""
     spine = np.stack([rooted_at(parent, line) for parent in base])
     nodes, size = base.shape[1], len(layers[0][0])
     number, layer = np.arange(nodes * size, dtype=np.int32).reshape(size, nodes), np.arange(size)
@@ -202,7 +202,7 @@ def _laid(base: Int32Array, line: int, layers: list[tuple[Int64Array, int]]) -> 
 
 
 def _kinds(parent: Int32Array, orbits: _GridOrbits) -> _Kinds:
-    """Return the trees, rooted at centres, of those alike in all that counts only the first."""
+    """Return the trees, rooted at centres; of those with equal counts and height only the first."""
     forest = centred(_forest(parent, np.ones(len(parent), dtype=np.int64)))
     tree, node = np.nonzero(forest.parent >= 0)
     above = forest.parent[tree, node]
@@ -223,12 +223,12 @@ def _kinds(parent: Int32Array, orbits: _GridOrbits) -> _Kinds:
 
 
 def _tally(row: Int64Array, column: Int64Array, shape: tuple[int, int]) -> Int64Array:
-    """Return how often each row and column are met together."""
+    """Return how often each row and column occur together."""
     return np.bincount(row * shape[1] + column, minlength=shape[0] * shape[1]).reshape(shape)
 
 
 def _most_leaves(kinds: _Kinds, orbits: _GridOrbits, share: Fraction) -> float | None:
-    """Return the largest θ where trees may be taken in any parts; None if no mix loads all edges alike."""
+    """Return the largest θ if trees may be taken in any shares; None if no mix loads all edges equally."""
     from scipy.sparse import csr_array
 
     weights = np.concatenate([kinds.edges, kinds.leaves], axis=1).T / 1.0
@@ -253,7 +253,7 @@ def _times(
     Parameters
     ----------
     kinds, orbits
-        The trees and what is counted.
+        The trees and the orbits by which they are counted.
     share
         The part of all trees that an edge is in, and C.
     theta

@@ -1,11 +1,11 @@
-"""Trees arc by arc, of handy weights; and leaves for every link, by exchange.
+"""Trees arc by arc, in rows of one weight; and leaves for every link, by exchange.
 
-At the beginning of an allreduce a link can send at once what it carries as a leaf of in-trees, and at the end
-it can wait for the last moment with what it carries to leaves of out-trees. A link that is no leaf's is idle
-until pieces have come up to it. Two trees of one weight may exchange the arcs by which they enter a rank:
-then every arc carries what it did. So capacities that are used up remain so, while such exchanges, at random
-and less and less freely (threshold accepting: Dueck, Scheuer, J. Comput. Phys. 1990), give each busy link a
-share of leaves, and keep the trees low.
+At the beginning of an allreduce a link can immediately send the data that it carries from leaves of in-trees.
+At the end it can wait until the last moment with the data that it carries to leaves of out-trees. A link
+without a leaf is idle until pieces have come up to it. Two trees of one weight may exchange the arcs by which
+they enter a rank, and then every arc carries what it did. So capacities that are used up stay so. Such
+exchanges are drawn at random, and fewer and fewer that make trees worse are accepted (threshold accepting:
+Dueck, Scheuer, J. Comput. Phys. 1990). They give each busy link a share of leaves, and keep the trees low.
 """
 
 from __future__ import annotations
@@ -21,18 +21,19 @@ from tutti.topologies.kernels import kernel
 from tutti.topologies.trees.tree_local_search import UInt64Array, draw
 
 HIGHER = 4
-"""Hops by which trees may become higher. With a larger value more links have leaves, and α matters more."""
+"""Hops by which trees may become higher. With a larger value more links have leaves, but α costs more."""
 
 
 class LeafExchangeTuning(NamedTuple):
-    """The numbers that steer the exchange."""
+    """Parameters of the exchange."""
 
     price: int
-    """Price in hops of a leaf that is missing. With a larger value trees become higher."""
+    """Price in hops of a missing leaf. With a larger value trees become higher."""
     warm: int
-    """Hops that an exchange may cost at first."""
+    """Hops that an exchange may cost at first. With a larger value more exchanges are accepted."""
     moves: int
-    """Exchanges that are tried for each rank of each tree, 5 million of them in a second."""
+    """Exchanges that are tried for each rank of each tree, 5 million a second. A larger value gives more
+    leaves."""
 
 
 TUNING = LeafExchangeTuning(price=24, warm=6, moves=600)
@@ -56,7 +57,7 @@ class ArcTrees:
 
 
 class _Net(NamedTuple):
-    """The arcs' near ends; those out of each rank in CSR; far ends; the weight of leaves that is enough."""
+    """The arcs' near ends; the arcs out of each rank in CSR; the far ends; the needed weight of leaves."""
 
     tail: Int64Array
     begin: Int64Array
@@ -82,7 +83,7 @@ def arc_trees(trees: HalfTrees, tails: Int32Array, heads: Int32Array, scale: int
     trees
         One half; arcs are numbered as in its network.
     tails, heads
-        Where each arc begins and ends, seen from the root.
+        The ends of each arc, seen from the root.
     scale
         Weights and capacities are multiplied by this.
     quantum
@@ -116,14 +117,14 @@ def arc_trees(trees: HalfTrees, tails: Int32Array, heads: Int32Array, scale: int
 
 
 def with_leaves(trees: ArcTrees, tails: Int32Array, heads: Int32Array, need: Int64Array) -> ArcTrees:
-    """Return trees that load every arc as these do, more of it for leaves where arcs need that.
+    """Return trees that load every arc as these do, with more leaves on it where arcs need them.
 
     Parameters
     ----------
     trees
         The trees.
     tails, heads
-        Where each arc begins and ends, seen from the root.
+        The ends of each arc, seen from the root.
     need
         int64, shape (arcs,): the weight of leaves that is enough.
     """
@@ -159,7 +160,7 @@ def levels(trees: ArcTrees, tails: Int32Array) -> Int64Array:
 
 @kernel
 def _exchange(net: _Net, state: _State, dice: UInt64Array, limit: int, moves: int) -> None:
-    """Let pairs of rows exchange their arcs into a rank; invariant: what arcs carry stays as it is."""
+    """Let pairs of rows exchange their arcs into a rank; invariant: every arc carries the same as before."""
     rows, ranks = state.via.shape
     stack = np.empty((2, ranks), np.int64)
     for move in range(moves):
@@ -185,7 +186,7 @@ def _exchange(net: _Net, state: _State, dice: UInt64Array, limit: int, moves: in
 
 @kernel
 def _entered(net: _Net, state: _State, t: int, v: int, arc: int) -> int:
-    """Return how deep `v` is if it is entered by an arc, -1 if that closes a circle."""
+    """Return the depth of `v` if it is entered by an arc, -1 if that closes a circle."""
     u, depth = net.tail[arc], 1
     while u != v and state.via[t, u] >= 0:
         u = net.tail[state.via[t, u]]
@@ -195,7 +196,7 @@ def _entered(net: _Net, state: _State, t: int, v: int, arc: int) -> int:
 
 @kernel
 def _under(net: _Net, state: _State, t: int, v: int, stack: Int64Array) -> tuple[int, int]:
-    """Return how many ranks are under `v`, itself too, and how deep they reach."""
+    """Return the number of ranks in the subtree of `v`, with `v`, and their greatest depth below it."""
     stack[0, 0], stack[1, 0] = v, 0
     count, done = 1, 0
     while done < count:
@@ -212,7 +213,7 @@ def _under(net: _Net, state: _State, t: int, v: int, stack: Int64Array) -> tuple
 
 @kernel
 def _turn(net: _Net, state: _State, t: int, v: int, arc: int) -> int:
-    """Let `v` be entered by another arc; return the change of what arcs lack of leaves."""
+    """Let `v` be entered by another arc; return the change of the leaf weight that arcs lack."""
     old, weight = state.via[t, v], state.weight[t]
     p, q = net.tail[old], net.tail[arc]
     change = 0
@@ -230,7 +231,7 @@ def _turn(net: _Net, state: _State, t: int, v: int, arc: int) -> int:
 
 @kernel
 def _count(net: _Net, state: _State, arc: int, more: int) -> int:
-    """Change an arc's weight of leaves; return the change of what it lacks."""
+    """Change an arc's weight of leaves; return the change of the weight that it lacks."""
     before = max(net.need[arc] - state.leaves[arc], 0)
     state.leaves[arc] += more
     return max(net.need[arc] - state.leaves[arc], 0) - before

@@ -1,12 +1,12 @@
 r"""Allreduce by linear program (B.5): the best roots, in-trees and out-trees together.
 
-The dissertation's B.7: data flows up in-trees to their roots and down out-trees from them. Each rank v may
-root another number x_v of trees, and a link of bandwidth b serves both, c^RE + c^BC ≤ b. The program
-maximizes Σx; the time is M / Σx. `models.allreduce.optimum` solves it exactly, as a model or by its cuts,
-`trees` makes whole trees of it and lays them out. Without a number of trees the schedule's
-congestion is the optimum's itself; it is optimal among tree schedules, and among all if the partition bound
-says so. For a given size, on networks without switches, messages get their places in time (`lp_timed`), on
-trees of an optimum that divides links evenly (`balanced_optimum`).
+The dissertation's B.7: data is sent up in-trees to their roots and down out-trees from them. Each rank v may
+be the root of another number x_v of trees. A link of bandwidth b serves both, c^RE + c^BC ≤ b. The program
+maximizes Σx; the time is M / Σx. `models.allreduce.optimum` solves it exactly, as a model or by its cuts, and
+`trees` makes whole trees of the solution and a schedule. Without a number of trees the schedule's congestion
+is the optimum's itself. It is optimal among tree schedules, and among all schedules if the partition bound is
+as large. For a given size, on networks without switches, messages get times (`lp_timed`), on trees of an
+optimum that divides links evenly (`balanced_optimum`).
 """
 
 from __future__ import annotations
@@ -57,22 +57,22 @@ class AllreduceLpOptions(Options):
     Parameters
     ----------
     trees
-        How many in-trees, and as many out-trees, M is divided among; None: as many as the optimum takes, or
-        1,000 where that is not known exactly or takes more than 64 bits.
+        The number of in-trees, and of out-trees, among which M is divided. None: as many as the optimum
+        takes, or 1,000 where that is not known exactly or takes more than 64 bits.
     by
-        How the program is solved. ``model``: as it stands, by the Pyomo model. ``cuts``: from cut to cut,
-        which is faster. ``auto``: by the model if it has up to 5,000 variables (the trees
-        are then the better of those of both ways' optima), else by cuts.
+        The form in which the program is solved. ``model``: as it stands, by the Pyomo model. ``cuts``: from
+        cut to cut, which is faster. ``auto``: the model if it has up to 5,000 variables, else cuts. After the
+        model, the trees are the better of those by the optima of both.
     solver
         A name in ``tutti list solvers``; one that returns no basis gives an interval, not the exact optimum.
     time_limit
-        Seconds for the program; what is proven by then is used. None for none.
+        Seconds for the program, after which what is proven so far is used. None for no limit.
     shallow_trees
-        Whether lower trees of `allreduce_trees` or `forestcoll` are taken where they attain the exact optimum
-        (if no number of trees is given); False: those of the program's own vertex.
+        Whether lower trees of `allreduce_trees` or `forestcoll` are taken if they attain the exact optimum
+        and no number of trees is given. False: the trees of the program's own vertex.
     timed
-        Whether messages get their places in time, for the size asked, where `can_be_timed` (if no number of
-        trees is given); else, or where no size is given, the schedule is a flow for any size.
+        Whether messages get times, for the size asked, where `can_be_timed` and no number of trees is given.
+        Else, or if no size is given, the schedule is a flow for any size.
 
     Raises
     ------
@@ -91,14 +91,14 @@ class AllreduceLpOptions(Options):
 
 
 def size_dependent(problem: Problem, options: AllreduceLpOptions) -> bool:
-    """Whether messages are given places in time, which depend on the size."""
+    """Whether messages get times, which depend on the size."""
     return options.timed and options.trees is None and can_be_timed(problem.topology)
 
 
 def synthesize(problem: Problem, options: AllreduceLpOptions, rng: np.random.Generator) -> Schedule:
     """Return a schedule that reduces up the in-trees of the optimum and broadcasts down its out-trees.
 
-    Without a size it is a flow; with one, where messages can be given places in time, the shorter of both.
+    Without a size it is a flow. With one, where messages can get times, it is the shorter of both.
 
     Raises
     ------
@@ -107,7 +107,7 @@ def synthesize(problem: Problem, options: AllreduceLpOptions, rng: np.random.Gen
     Unsupported
         If the model is asked for and too large for the time limit.
     NoSchedule
-        If the time is over before anything is proven, or the table would be too large.
+        If the time ends before anything is proven, or the table would be too large.
     """
     topology, begin = problem.topology, now()
     optimum, *others = optima = _optima(topology, options)
@@ -122,9 +122,9 @@ def synthesize(problem: Problem, options: AllreduceLpOptions, rng: np.random.Gen
 
 
 def _optima(topology: Topology, options: AllreduceLpOptions) -> list[TreeOptimum]:
-    """Return the optimum, and if ``auto`` solved the model also the one with which the cuts end.
+    """Return the optimum, and if ``auto`` solved the model also the one that the cuts find.
 
-    (B.5) has many optima. Both are vertices; which has the lower trees shows when they are made.
+    (B.5) has many optima. Both are vertices; which one has the lower trees is known when they are made.
     """
     begin = time.monotonic()
     solver, limit = options.solver, options.time_limit
@@ -139,7 +139,7 @@ def _optima(topology: Topology, options: AllreduceLpOptions) -> list[TreeOptimum
 
 
 def _flow(problem: Problem, optima: Sequence[TreeOptimum], options: AllreduceLpOptions) -> Schedule:
-    """Return the best flow for all sizes over trees of these optima, or of others as good."""
+    """Return the best flow for all sizes over trees of these optima, or of others that are as good."""
     flows = []
     for optimum in reversed(optima):
         up, down = packed_trees(optimum.arcs, _plan(optimum, options.trees))
@@ -154,7 +154,7 @@ def _flow(problem: Problem, optima: Sequence[TreeOptimum], options: AllreduceLpO
 
 
 def _timed(problem: Problem, optimum: TreeOptimum, solver: str, flow: Schedule) -> Schedule:
-    """Return the schedule of the problem's size with places in time, if it is shorter than the flow."""
+    """Return the schedule with times for the problem's size, if it is shorter than the flow."""
     size = Fraction(0) if problem.size is None else Fraction(problem.size)
     shortest = sliced_seconds(flow, size)
     if shortest <= optimum.upper * size * (1 + CLOSE):
@@ -176,7 +176,7 @@ def _plan(optimum: TreeOptimum, trees: int | None) -> TreePlan:
 
 
 def _heights(up: HalfTrees, down: HalfTrees) -> dict[str, Any]:
-    """Return how many trees there are and how high: heights of both halves add up."""
+    """Return the number of trees and their heights, which are sums over both halves."""
     return {
         "trees": sum(up.forest.weight.tolist()),
         "height": largest_height(up.forest) + largest_height(down.forest),

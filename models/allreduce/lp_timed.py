@@ -1,13 +1,13 @@
-r"""The allreduce of one size in the time clock: every message of optimal trees given its place.
+r"""The allreduce of one size in the time clock: every message of optimal trees gets a time.
 
 M is cut into pieces, each of one in-tree and one out-tree, and the list scheduler gives every transfer its
-moment. With K messages on the busiest link a schedule without gaps takes
+start. With K messages on the busiest link a schedule without gaps takes
 
 .. math::
 
     \text{bound} + \alpha K,
 
-so few pieces are best as long as no link need wait, which leaves for every link put off (`leaf_exchange`).
+so few pieces are best as long as no link need wait. That is so if every link has leaves (`leaf_exchange`).
 Numbers of pieces around a guess are tried, as long as they help.
 """
 
@@ -36,8 +36,8 @@ from tutti.topologies.topology import Topology
 class PipelinedFlowTuning(NamedTuple):
     """The numbers that steer the search for a schedule.
 
-    Measured at 10 MB on `mesh:3x3` and `gen_kautz:3,10`: half or twice of `rows` or `leaves` costs up to 19 %
-    of the time or gains 3 %; the others change nothing there, but for 2 % that more orders gain.
+    Measured at 10 MB on `mesh:3x3` and `gen_kautz:3,10`. Half or twice of `rows` or `leaves` costs up to 19 %
+    of the time or gains 3 %. The others change nothing there, except for 2 % that more orders gain.
     """
 
     transfers: int
@@ -47,8 +47,8 @@ class PipelinedFlowTuning(NamedTuple):
     equal_rows: int
     """Most trees of each half that all have weight 1; with fewer they are heavier, and some lighter."""
     leaves: tuple[int, int]
-    """Divisors of what a busy link carries, tried in turn: the quotient goes to or from leaves, of each
-    half."""
+    """Divisors of the load of a busy link, tried in turn: the quotient is carried from or to leaves, in each
+    half. A larger divisor asks for fewer leaves."""
     enough: float
     """Relative distance from the optimum at which other leaves are not tried. With a larger value fewer
     are."""
@@ -61,7 +61,7 @@ class PipelinedFlowTuning(NamedTuple):
     """Orders in which segments take turns, tried with the best number of pieces. A larger value tries
     more."""
     patience: int
-    """Numbers of pieces in a row that do not help, after which that side of the guess is left."""
+    """Most numbers of pieces in a row that may not help on a side of the guess. A larger value tries more."""
 
 
 TUNING = PipelinedFlowTuning(
@@ -78,7 +78,7 @@ TUNING = PipelinedFlowTuning(
 
 
 def can_be_timed(topology: Topology) -> bool:
-    """Whether messages are given places in time: no switches, and not too many ranks and links.
+    """Whether messages get times: there are no switches, and not too many ranks and links.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def can_be_timed(topology: Topology) -> bool:
 
 
 class Halves(NamedTuple):
-    """In-trees, turned round, and out-trees; their arcs are links."""
+    """The in-trees, turned round, and the out-trees; their arcs are links."""
 
     up: ArcTrees
     down: ArcTrees
@@ -106,7 +106,7 @@ def leafy(arcs: Arcs, up: HalfTrees, down: HalfTrees, part: int) -> Halves:
     up, down
         As `schedule.allreduce_schedule` takes them.
     part
-        One part in so many of what a busy link carries should go to or from leaves, of each half.
+        The divisor of a busy link's load: the quotient should be carried from or to leaves, in each half.
     """
     total = sum(down.forest.weight.tolist())
     scale = -(-TUNING.rows // total)
@@ -124,7 +124,7 @@ def leafy(arcs: Arcs, up: HalfTrees, down: HalfTrees, part: int) -> Halves:
 
 
 def _of_links(trees: ArcTrees, half: HalfTrees) -> ArcTrees:
-    """Return the same over links in place of a half's own arcs, each of which is one link."""
+    """Return the same trees over links instead of a half's own arcs, each of which is one link."""
     via = np.where(trees.via >= 0, half.arcs.links[trees.via].astype(np.int64), -1)
     return ArcTrees(trees.root, trees.weight, via)
 
@@ -194,7 +194,7 @@ def _shortest(segments: _Segments) -> PieceSchedule:
 
 @dataclass(frozen=True, eq=False)
 class _Segments(TreePipeline):
-    """Segments of M, each of one in-tree and one out-tree: what all schedules of these have in common.
+    """Segments of M, each of one in-tree and one out-tree: the parts that all their schedules have in common.
 
     Parameters
     ----------
@@ -203,9 +203,9 @@ class _Segments(TreePipeline):
     early
         Shape (segments, 2, ranks), up and down: hops before (negative) or after the moment at the root.
     share
-        Of M on each link.
+        The share of M on each link.
     hops
-        Up and down the highest trees.
+        Hops up and down the highest trees.
     """
 
     by_direction: ClassVar[bool] = False
@@ -217,7 +217,7 @@ class _Segments(TreePipeline):
 
     @classmethod
     def of(cls, problem: Problem, halves: Halves) -> _Segments | None:
-        """Return it; None if the least pieces are too many."""
+        """Return them; None if even the least number of pieces is too large."""
         topology = problem.topology
         up, down = halves
         bounds = np.union1d(offsets_of(up.weight), offsets_of(down.weight))
@@ -245,12 +245,12 @@ class _Segments(TreePipeline):
 
     @property
     def bound(self) -> Fraction:
-        """Return for how long the busiest link is held by the bytes alone, in seconds, nearly."""
+        """Return about how many seconds the busiest link is held by the bytes alone."""
         return Fraction(float((self.share / self.problem.topology.bandwidth.floats).max())) * self.size
 
     @property
     def guess(self) -> int:
-        """About how many pieces are best."""
+        """The approximate best number of pieces."""
         topology = self.problem.topology
         seconds = float(self.bound)
         alpha = float(topology.alpha.floats.mean())
@@ -258,13 +258,13 @@ class _Segments(TreePipeline):
         return self._possible(messages / float(self.share.max()))
 
     def numbers(self, count: int, step: float) -> Iterator[int]:
-        """Yield possible numbers of pieces, step by step from a count; each is one to be had exactly."""
+        """Yield numbers of pieces, step by step from a count; each of them is exactly possible."""
         numbers = (self._possible(count * step**power) for power in range(1, 24))
         whole = (int(self._counts(number).sum()) for number in numbers)
         yield from (number for number in dict.fromkeys(whole) if number != count)
 
     def _counts(self, count: int) -> Int64Array:
-        """Return in how many pieces each segment is cut, about `count` in all."""
+        """Return the number of pieces of each segment, about `count` in all."""
         return np.maximum(np.rint(count / float(self.weight.sum()) * self.weight).astype(np.int64), 1)
 
     def _possible(self, count: float) -> int:
@@ -272,7 +272,7 @@ class _Segments(TreePipeline):
         return round(min(max(count, len(self.weight)), most))
 
     def least(self, count: int) -> Fraction:
-        """Return a time that no schedule of so many pieces can beat by much: of the busiest link."""
+        """Return about the least time of a schedule with this number of pieces, by the busiest link."""
         topology = self.problem.topology
         seconds = self.share * (float(self.size) / topology.bandwidth.floats + count * topology.alpha.floats)
         return Fraction(float(seconds.max()) * (1 - 1e-3))
@@ -280,7 +280,7 @@ class _Segments(TreePipeline):
     def tried(self, count: int, seed: int) -> PieceSchedule:
         """Return a schedule of about `count` pieces. The seed decides which segment's pieces come first."""
         pieces, segments = cut(self.weight, self._counts(count), self.units, FINE), len(self.weight)
-        # Segments take turns; a piece is due at its root at this part of the whole.
+        # Segments take turns. A piece is due at its root at this fraction of the whole time.
         turn = (np.random.default_rng(seed).permutation(segments) + 0.5) / segments
         moment = (pieces.place + turn[pieces.part]) / np.bincount(pieces.part)[pieces.part]
 

@@ -1,30 +1,33 @@
 r"""Linear program (B.5), as the paper has it: the best roots, in-trees and out-trees of an allreduce.
 
     maximize    sum over v in V_c of x[v]
-    subject to  F(s, t; G) >= sum over v of x[v]     for every t in V_c
-                    with 0 <= f[t, s, v] <= x[v] and 0 <= f[t, u, v] <= c_BC[u, v]
-                F(t, s; G) >= sum over v of x[v]     for every t in V_c
-                    with 0 <= f[t, v, s] <= x[v] and 0 <= f[t, u, v] <= c_RE[u, v]
-                c_RE[u, v] + c_BC[u, v] <= b[u, v]   for every link
-                c_RE, c_BC, x >= 0
 
-F(s, t; G) >= L stands for flows that bring L to t (B.7, the display before B.5); here `f` are those of the
+    subject to  F(s, t; G) >= sum over v of x[v]     for every t in V_c
+                    with 0 <= f[t, s, v] <= x[v] and 0 <= f[t, u, v] <= c_BC[u, v],
+
+                F(t, s; G) >= sum over v of x[v]     for every t in V_c
+                    with 0 <= f[t, v, s] <= x[v] and 0 <= f[t, u, v] <= c_RE[u, v],
+
+                c_RE[u, v] + c_BC[u, v] <= b[u, v]   for every link,
+                c_RE, c_BC, x >= 0.
+
+F(s, t; G) >= L stands for flows that bring L to t (B.7, the display before B.5). Here `f` are those of the
 broadcast, from s, and `g` those of the reduction, to s. With switches b is replaced by variables b' for all
 pairs (α, β) of ranks, carried by a multicommodity flow `h` in the network. The commodities of one α are taken
-together, which is the same (flows of one source divide into paths): h[α, e] is what α's b' use of link e.
+together, which is the same (flows of one source divide into paths): h[α, e] is the use of link e by α's b'.
 
 Bandwidths are in units of the largest. T = M / sum of x[v] in units of M over the largest bandwidth.
 
 `models.allreduce.cuts` is the same program in x, c_BC and c_RE alone, for networks on which this one is too
 large.
 
-What the answer proves: the duals of the model's flows are potentials. Those of the broadcast to t, π_t(v),
-make cuts: for each θ up to π_t(t) the set of ranks with π_t(v) < θ lets out no less than starts in it. The
-weight of the cuts that an arc (u, v) leaves is then Σ_t (π_t(v) - π_t(u))⁺ at most, which the dual of the
-model bounds by the length of the link; likewise for the reduction with the sets π_t(v) ≥ θ. So the model's
-duals are cuts and lengths as `models.allreduce.certificate` takes them, and its x, c^BC and c^RE are shares,
-once the flows h that carry b' are divided into routes. Both are read from the exact vertex that the solver's
-basis means.
+The proof by the answer: the duals of the model's flows are potentials. Those of the broadcast to t, π_t(v),
+make cuts: for each θ up to π_t(t) the set of ranks with π_t(v) < θ lets out no less than starts in it. Then
+the weight of the cuts that an arc (u, v) leaves is at most Σ_t (π_t(v) - π_t(u))⁺. The dual of the model
+bounds this by the length of the link. The same holds for the reduction with the sets π_t(v) ≥ θ. So the
+model's duals are cuts and lengths as `models.allreduce.certificate` takes them. Its x, c^BC and c^RE are
+shares, once the flows h that carry b' are divided into routes. Both are read from the exact vertex that the
+solver's basis means.
 """
 
 from __future__ import annotations
@@ -76,7 +79,7 @@ def allreduce_model(topology: Topology) -> pyo.ConcreteModel:
 
 
 def tree_pairs(topology: Topology) -> list[tuple[int, int]]:
-    """Return the ends of what trees are made of: of the links, or with switches all pairs of ranks."""
+    """Return the ends of the arcs that trees are made of: the links, or with switches all pairs of ranks."""
     if topology.num_switches:
         ranks = range(topology.num_ranks)
         return [(alpha, beta) for alpha in ranks for beta in ranks if alpha != beta]
@@ -88,7 +91,7 @@ def _bandwidths(topology: Topology) -> list[float]:
 
 
 def _add_flows(m: Any, pairs: list[tuple[int, int]]) -> None:
-    """Add the flows to and from every t, and that they are large enough: (B.5), first two lines."""
+    """Add the flows to and from every t, and their least amounts: (B.5), first two lines."""
     m.f_s = pyo.Var(m.ranks, m.ranks, within=pyo.NonNegativeReals, doc="f^{s,t}_{(s,v)}")
     m.f = pyo.Var(m.ranks, m.arcs, within=pyo.NonNegativeReals, doc="f^{s,t}_{(u,v)}")
     m.g_s = pyo.Var(m.ranks, m.ranks, within=pyo.NonNegativeReals, doc="f^{t,s}_{(v,s)}")
@@ -97,14 +100,14 @@ def _add_flows(m: Any, pairs: list[tuple[int, int]]) -> None:
 
     @m.Constraint(m.ranks, m.ranks)
     def broadcast_flow_arrives(m: Any, t: int, v: int) -> Any:
-        """F(s, t) >= sum of x: at v what comes in covers what goes on, at t the whole."""
+        """F(s, t) >= sum of x: at v the inflow covers the outflow, at t it is the whole."""
         comes = m.f_s[t, v] + sum(m.f[t, e] for e in into[v])
         whole = sum(m.x[u] for u in m.ranks) if v == t else 0
         return comes - sum(m.f[t, e] for e in out_of[v]) - whole >= 0
 
     @m.Constraint(m.ranks, m.ranks)
     def reduce_flow_conserved(m: Any, t: int, v: int) -> Any:
-        """F(t, s), at every node but its ends: what comes in covers what goes on and what goes to s."""
+        """F(t, s), at every node but its ends: the inflow covers the outflow and the flow to s."""
         if v == t:
             return pyo.Constraint.Skip
         goes = m.g_s[t, v] + sum(m.g[t, e] for e in out_of[v])
@@ -119,7 +122,7 @@ def _add_flows(m: Any, pairs: list[tuple[int, int]]) -> None:
 
 
 def _add_capacities(m: Any) -> None:
-    """Add what the flows may use: the "w.r.t." of (B.5)."""
+    """Add the upper bounds of the flows: the "w.r.t." of (B.5)."""
 
     @m.Constraint(m.ranks, m.ranks)
     def broadcast_within_roots(m: Any, t: int, v: int) -> Any:
@@ -128,7 +131,7 @@ def _add_capacities(m: Any) -> None:
 
     @m.Constraint(m.ranks, m.arcs)
     def broadcast_within_capacity(m: Any, t: int, e: int) -> Any:
-        """And on (u, v) at most c^BC."""
+        """The flow on (u, v) is at most c^BC."""
         return m.f[t, e] - m.c_bc[e] <= 0
 
     @m.Constraint(m.ranks, m.ranks)
@@ -138,7 +141,7 @@ def _add_capacities(m: Any) -> None:
 
     @m.Constraint(m.ranks, m.arcs)
     def reduce_within_capacity(m: Any, t: int, e: int) -> Any:
-        """And on (u, v) at most c^RE."""
+        """The flow on (u, v) is at most c^RE."""
         return m.g[t, e] - m.c_re[e] <= 0
 
 
@@ -158,7 +161,7 @@ def _add_indirection(m: Any, topology: Topology, pairs: list[tuple[int, int]]) -
 
     @m.Constraint(m.ranks, range(topology.num_nodes))
     def pair_gets_its_flow(m: Any, alpha: int, v: int) -> Any:
-        """What comes in of α's covers what goes on and, at β, b'[α, β]."""
+        """The inflow of α's commodity covers the outflow and, at β, b'[α, β]."""
         if v == alpha or not (into[v] or out_of[v]):
             return pyo.Constraint.Skip
         goes = sum(m.h[alpha, e] for e in out_of[v])
@@ -186,7 +189,7 @@ def model_optimum(topology: Topology, solver: str, options: Any, time_limit: flo
     Raises
     ------
     NoSchedule
-        If the time, or a limit in the options, is over before anything is proven.
+        If the time, or a limit in the options, ends before anything is proven.
     """
     begin = now()
     model = allreduce_model(topology)
@@ -213,15 +216,15 @@ def model_optimum(topology: Topology, solver: str, options: Any, time_limit: flo
 
 
 class _Reading(NamedTuple):
-    """Where the answer stands in the compiled model.
+    """The places of the answer in the compiled model.
 
     Parameters
     ----------
     columns
         int64: of x, of c^BC and c^RE arc by arc, and with switches of h, rank by rank.
     rows
-        int64: of the links' bandwidths, then of the flows to all t and from all t, (t, v). A flow's whole,
-        "arrives", stands at (t, t).
+        int64: of the links' bandwidths, then of the flows to all t and from all t, (t, v). The row for a
+        whole flow, "arrives", is at (t, t).
     """
 
     columns: Int64Array
@@ -273,7 +276,7 @@ def _exact_optimum(
 def _proven(
     topology: Topology, values: Sequence[int], duals: Sequence[int], effort: Effort, noise: int = 0
 ) -> TreeOptimum | None:
-    """Return what values and duals prove, which stand as `_Reading` says; 2^-noise of a weight is 0."""
+    """Return the bounds by values and duals, placed as `_Reading` says; 2^-noise of a weight counts as 0."""
     ranks, links = topology.num_ranks, topology.num_links
     arcs, whole = _shares(topology, values)
     common = math.gcd(*whole) or 1
@@ -304,7 +307,7 @@ def _threshold_cuts(potential: Any) -> dict[tuple[int, bytes], int]:
 
 
 def _shares(topology: Topology, values: Sequence[int]) -> tuple[Arcs, list[int]]:
-    """Return arcs between ranks, and x and the capacities of both halves on them."""
+    """Return arcs between ranks, and the values of x and of both halves' capacities on them."""
     ranks, pairs = topology.num_ranks, tree_pairs(topology)
     arcs = Arcs.of(topology)
     if not topology.num_switches:
@@ -328,7 +331,7 @@ def _shares(topology: Topology, values: Sequence[int]) -> tuple[Arcs, list[int]]
 
 
 def _path(topology: Topology, left: Any, alpha: int, beta: int) -> list[int]:
-    """Return the links of a path with flow left on all of them, of the fewest; none: empty."""
+    """Return the links of a shortest path with flow left on each of its links; none if there is no path."""
     into: dict[int, int] = {alpha: -1}
     nodes = [alpha]
     for node in nodes:

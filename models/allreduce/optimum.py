@@ -1,11 +1,11 @@
 r"""The optimum of linear program (B.5): exact where its rationals are not too long.
 
-Small networks are solved by the Pyomo model as it stands (`models.allreduce.model`), others from cut to cut:
-solve the program over the cuts and routes known (`models.allreduce.cuts`); find the cuts that its solution
-breaks, by max-flow, and the routes that its lengths leave too short; and again, until there are none. The
-solver's basis then gives the vertex in rationals. From it come, in integers, a lower bound on the time
-(`cut_proof`) and capacities and roots whose trees take exactly so long (`ScaledSolution`). Where the two do
-not meet they are an interval that holds all the same.
+Small networks are solved by the Pyomo model as it stands (`models.allreduce.model`), others from cut to cut.
+The program is solved over the cuts and routes known (`models.allreduce.cuts`). Then the cuts that its
+solution violates are found by max-flow, and the routes that its lengths leave too short, and it is solved
+again, until there are none. The solver's basis then gives the vertex in rationals. From it follow, in
+integers, a lower bound on the time (`cut_proof`) and capacities and roots whose trees take exactly this time
+(`ScaledSolution`). Where the two differ, they are an interval that is still valid.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ from tutti.topologies.topology import Topology
 WAYS = ("auto", "model", "cuts")
 
 MOST_VARIABLES = 5_000
-"""The largest model that ``auto`` takes. To build it, solve it by HiGHS and prove the answer takes 1.1 s of
-processor time with 4,976 variables (`mesh:4x6`), 0.6 s with 4,180 (`torus:4x5`), 0.3 s with 4,336
-(`mi250:1`), and 2.0 s with 5,435 (`mesh:5x5`)."""
+"""Most variables of a model that ``auto`` solves. A larger value takes longer. To build it, solve it by HiGHS
+and prove the answer takes 1.1 s of processor time with 4,976 variables (`mesh:4x6`), 0.6 s with 4,180
+(`torus:4x5`), 0.3 s with 4,336 (`mi250:1`), and 2.0 s with 5,435 (`mesh:5x5`)."""
 
 
 def allreduce_optimum(
@@ -64,15 +64,15 @@ def allreduce_optimum(
     topology
         Any network.
     parts
-        Sets of nodes whose cuts are likely to matter, such as a partition that bounds.
+        Sets of nodes whose cuts are likely to matter, such as the parts of a partition bound.
     solver, options
         As `models.solvers.solve`. One that returns a basis gives exact optima, others intervals.
     time_limit
-        Seconds; what is proven by then is returned.
+        Seconds, after which what is proven so far is returned.
     by
         ``model``: the Pyomo model, as it stands. ``cuts``: from cut to cut, which is faster. ``auto``: the
-        model where it has up to `MOST_VARIABLES` variables, and the cuts elsewhere and where the model's
-        answer is not exact.
+        model if it has up to `MOST_VARIABLES` variables; the cuts for larger ones, and if the model's answer
+        is not exact.
 
     Raises
     ------
@@ -81,7 +81,7 @@ def allreduce_optimum(
     Unsupported
         If ``model`` is too large for the time limit.
     NoSchedule
-        If the time, or a limit in the options, is over before anything is proven.
+        If the time, or a limit in the options, ends before anything is proven.
 
     Examples
     --------
@@ -105,7 +105,7 @@ def allreduce_optimum(
 
 
 def num_variables(topology: Topology) -> int:
-    """Return how many variables the model of a network has, without building it.
+    """Return the number of variables of a network's model, without building it.
 
     Examples
     --------
@@ -120,12 +120,12 @@ def num_variables(topology: Topology) -> int:
 
 
 def _optimum_by_model(topology: Topology, solver: str, options: Any, time_limit: float | None) -> TreeOptimum:
-    """Return the optimum that the Pyomo model has, unless it is too large for its time.
+    """Return the optimum by the Pyomo model, unless it is too large for its time limit.
 
     Seconds to build and solve it on one core grow with the cube of its variables. Measured, CPU s: 1.7 for
     5,776 variables (``gen_kautz:4,24``), 6.1 for 10,264 (``gen_kautz:4,32``), 12.7 for 16,360
     (``gen_kautz:4,40``), 17.5 for 13,284 (``torus:6x6``), 39 for 24,451 (``torus:7x7``), 104 for 23,080
-    (``gen_kautz:4,48``). The estimate is that of the quickest network: it refuses what has no chance.
+    (``gen_kautz:4,48``). The estimate is that of the fastest network, so it refuses only hopeless models.
     """
     from tutti.models.allreduce.model import model_optimum  # Pyomo is slow to import
 
@@ -136,7 +136,7 @@ def _optimum_by_model(topology: Topology, solver: str, options: Any, time_limit:
 
 
 class _CutSearch:
-    """What is known so far: arcs and cuts, and the last program that was solved."""
+    """The arcs and cuts that are known so far, and the last program that was solved."""
 
     def __init__(
         self, topology: Topology, cuts: Cuts, solver: str, options: Any, time_limit: float | None
@@ -149,7 +149,7 @@ class _CutSearch:
         self.effort = Effort(f"{PROGRAM}, by its cuts")
 
     def optimum(self) -> TreeOptimum:
-        """Solve the program over and over, until nothing more is found that it lacks."""
+        """Solve the program again and again, until no cut or route is found that it lacks."""
         while True:
             ended = self.solve()
             if not ended and self.extend():
@@ -166,7 +166,7 @@ class _CutSearch:
     def solve(self) -> bool:
         """Solve the program over the cuts and arcs known; return whether a limit ended it.
 
-        Then the last program that was solved still stands.
+        If so, the last program that was solved is kept.
         """
         begin = now()
         program = master(self.arcs, self.cuts)
@@ -205,7 +205,7 @@ class _CutSearch:
         return any(added)
 
     def _add_routes(self, duals: FloatArray) -> bool:
-        """Add a shortest route for each pair that more weight crosses than it is long."""
+        """Add a shortest route for each pair that is crossed by more weight than the route is long."""
         links, ranks = self.topology.num_links, self.topology.num_ranks
         weighed = map(WeightedCut, self.cuts.half, duals[links:].tolist(), self.cuts.inside)
         needed = crossed((cut for cut in weighed if cut.weight > 0), np.zeros((2, ranks, ranks)))
@@ -218,7 +218,7 @@ class _CutSearch:
         return any(added)
 
     def proven(self) -> TreeOptimum:
-        """Return what the last solution proves: its vertex in rationals, or else the best of its values."""
+        """Return the bounds by the last solution: its rational vertex, or else the best of its values."""
         found = self._vertex()
         if found is None:
             found = tightest(
@@ -228,7 +228,7 @@ class _CutSearch:
 
     @property
     def _solution(self) -> tuple[FloatArray, FloatArray]:
-        """Values and row duals for all columns and rows there are now, none negative."""
+        """Values and row duals for all present columns and rows, none negative."""
         if self.result is None or self.result.values is None or self.result.duals is None:
             raise NoSchedule(f"allreduce_lp on {self.topology.name}: nothing is solved yet")
         columns = self.topology.num_ranks + 2 * len(self.arcs)

@@ -1,48 +1,50 @@
 r"""Low trees for Cartesian products G □ H, such as meshes and tori, from those of the factors.
 
-A spanning tree of G laid over one copy of H's node h, and a spanning tree of H in every copy, are a spanning
-tree of the product, not higher than both together. With the spine in each h alike often, edges of G bear
-1/|H| of what G's trees bear in G, and those of H all of it. Trees of the other kind (a spine of H, combs of
-G) bear the opposite. Where a mix of both kinds,
+Lay a spanning tree of G over one copy, at H's node h, and a spanning tree of H over every copy of H. This is
+a spanning tree of the product, not higher than both together. If the spine is in each h equally often, edges
+of G carry 1/|H| of what G's trees load on them in G, and those of H all of it. Trees of the other kind (a
+spine of H, combs of G) load them the other way round. In a mix with a share α of the first kind, G and H have
+equal loads if
 
 .. math::
 
-    \rho_G \Bigl(\frac{\alpha}{|H|} + 1 - \alpha\Bigr) = \rho_H \Bigl(\alpha + \frac{1 - \alpha}{|G|}\Bigr),
+    \rho_G \Bigl(\frac{\alpha}{|H|} + 1 - \alpha\Bigr) = \rho_H \Bigl(\alpha + \frac{1 - \alpha}{|G|}\Bigr).
 
-loads all edges alike, and the factors' own trees load theirs alike, no packing does better: all capacity is
-used by |G||H| - 1 edges a tree. (An n x n mesh so has 2n trees, a spine in each row and each column, each
-edge in n + 1 of them, which is σ = 2n / (n + 1).) Whether the trees are optimal is left to whoever asks, as
-always, to compare with the strength.
+If the factors' own trees load their edges equally, this mix loads all edges equally. No packing does better:
+all capacity is used by |G||H| - 1 edges a tree. (For example, an n x n mesh has 2n trees, with a spine in
+each row and each column. Each edge is in n + 1 of them, so σ = 2n / (n + 1).) This module does not check
+whether the trees are optimal; its callers compare them with the strength.
 
-In such a comb, a copy of G as spine and H's trees as its teeth, many links have nothing to send at first.
-For a mesh G □ H of two paths there are trees in which every link has. Take two copies of G, in columns a <
-b of H, and join them by one row of H; each other row is cut between two neighbours k and k + 1, a ≤ k < b.
-These are 2 (|G| - 1) + |G| (|H| - 1) - (|G| - 1) edges, as many as a spanning tree has. Next to a cut ranks
-are leaves, and links towards both ends of a row, upwards in no comb before whole rows were reduced, have
-leaves' data to carry at once, and the last broadcasts at the end.
+In such a comb, a copy of G as spine and H's trees as its teeth, many links have nothing to send at first. For
+a mesh G □ H of two paths there are trees in which every link has. Take two copies of G, in columns a < b of
+H, and join them by one row of H. Each other row is cut between two neighbours k and k + 1, a ≤ k < b. These
+are 2 (|G| - 1) + |G| (|H| - 1) - (|G| - 1) edges, as many as a spanning tree has. Next to a cut, ranks are
+leaves. In combs, no link towards both ends of a row is used upwards before whole rows are reduced. Here such
+links have leaves' data to carry immediately, and the last broadcasts at the end.
 
-Let a share α of all trees have spines of G and β = 1 - α spines of H, as combs must have to load all edges
-alike, and let α_2 and β_2 of these have two spines, where
+Let a share α of all trees have spines of G, and β = 1 - α spines of H, as for combs that load all edges
+equally. Let α_2 and β_2 of these have two spines, where
 
 .. math::
 
-    \alpha_2 (|G| - 1) = \beta_2 (|H| - 1), \qquad (1)
+    \alpha_2 (|G| - 1) = \beta_2 (|H| - 1). \qquad (1)
 
-the cuts of each row be alike often at all |H| - 1 places, and the joining row be r with probability π_r.
-Where column h is a spine with weight
+Let the cuts of each row be equally frequent at all |H| - 1 places, and the joining row be r with probability
+π_r. Let column h be a spine with weight
 
 .. math::
 
     x_h = \frac{\alpha}{|H|} + \frac{\beta_2 (1 - \pi'_h)}{|G| - 1}, \qquad \sum_h x_h = \alpha + \alpha_2,
     \qquad (2)
 
-(π' being that of the trees with spines of H, whose cut rows are copies of G) every edge of that column gets
-what combs give it: the spines' surplus makes up for the cuts, of weight β_2 (1 - π'_h) / (|G| - 1) at each
-place. So the trees are as good as combs. The largest shares with (1) are taken.
+where π' is π for the trees with spines of H, whose cut rows are copies of G. Then every edge of that column
+has the same load as with combs, as the additional spines make up for the cuts, of weight β_2 (1 - π'_h) /
+(|G| - 1) at each place. So the trees are as good as combs. The largest shares with (1) are taken.
 
-Columns in their order, α + α_2 of them by weight, are a for the first α_2, b for the last α_2, and spines of
-combs in between. Cuts from left to right meet a and b from left to right, so that cuts near an end have a
-spine at that end and the other in the middle, and trees stay low. The joining rows are the two in the middle.
+Take the columns in their order, α + α_2 of them by weight. They are a for the first α_2, b for the last α_2,
+and spines of combs in between. Cuts from left to right are combined with a and b from left to right. So cuts
+near an end have a spine at that end and the other in the middle, and trees stay low. The joining rows are the
+two in the middle.
 """
 
 from __future__ import annotations
@@ -79,7 +81,7 @@ def factors(graph: Graph) -> Factors | None:
 
 
 def _split(graph: Graph, size: int) -> Factors | None:
-    """Return the factors where H has so many nodes, or None."""
+    """Return the factors if H has this number of nodes, or None."""
     copies = graph.num_nodes // size
     outer, inner = np.divmod(graph.ends, size)
     along_h, along_g = outer[0] == outer[1], inner[0] == inner[1]
@@ -254,7 +256,7 @@ def _two_spine_trees(
     spine
         Which of the two the spines are copies of.
     shares
-        Of all trees those with such spines, and with two of them.
+        Share of all trees that have such spines, and share with two of them.
     others
         The share of trees with two spines of the other kind.
     """
@@ -282,7 +284,7 @@ def _middle(size: int) -> tuple[int, int]:
 
 
 def _part(run: Run, begin: Fraction | int, end: Fraction | int) -> Run:
-    """Return what lies between two places of a line."""
+    """Return the part of a run between two places of its line."""
     found, before = [], Fraction(0)
     for weight, what in run:
         inside = min(before + weight, Fraction(end)) - max(before, Fraction(begin))

@@ -1,26 +1,26 @@
 r"""Spanning trees within undirected capacities, of the largest total weight there is: the strength σ.
 
-The graph: a tree edge {u, v} carries the tree's data once from u to v and once from v to u, so of the
-capacity between two ranks the trees can use the less of both directions. On a network without switches
-whose pairs have equal capacity in both nothing is lost. Elsewhere this is a heuristic: of unequal pairs the
-excess is left unused; switches are first removed as ForestColl does (dissertation B.5.2), at the capacities
-of an optimal allgather.
+A tree edge {u, v} of the graph carries the tree's data once from u to v and once from v to u. So of the
+capacity between two ranks the trees can use the lesser of both directions. On a network without switches
+whose pairs have equal capacity in both, nothing is lost. Elsewhere this is a heuristic: of unequal pairs the
+excess is left unused, and switches are first removed as ForestColl does (dissertation B.5.2), at the
+capacities of an optimal allgather.
 
-The exact packing: Nash-Williams and Tutte say that it exists; it is found in two steps. With k = σ times
-the denominator of σ, and capacities scaled alike, `topologies.graphs.strength.orient` accepts k (n - 1) units
-of capacity and gives each unit a direction, so that every rank but the root takes in k, and every set of
-ranks without the root at least k. By Edmonds' theorem k out-trees of the root then fit the directed amounts,
-and `topologies.trees.packing` finds them, alike ones together. An out-tree is a spanning tree whose edges all
+The exact packing exists by Nash-Williams and Tutte, and is found in two steps. Capacities are scaled so that
+σ becomes k, σ times its denominator. Then `topologies.graphs.strength.orient` accepts k (n - 1) units of
+capacity and gives each unit a direction. Every rank but the root takes in k units, and every set of ranks
+without the root at least k. By Edmonds' theorem k out-trees of the root then fit the directed amounts, and
+`topologies.trees.packing` finds them, equal trees together. An out-tree is a spanning tree whose edges all
 have capacity for it in one direction or the other.
 
-Each tree is then rooted anew at its centre, which is what its data is reduced to: the least height that it
-can have.
+Each tree is then rooted at its centre, to which its data is reduced. This is the least height that it can
+have.
 
-For large graphs trees are made one after the other along the edges that are loaded least: each tree is a
-minimum spanning tree by the loads over capacities that the trees before it left (Thorup, Combinatorica
-2007; Plotkin, Shmoys and Tardos' multiplicative weights in their limit, where lengths are compared only by
-the load). The largest load over capacity, per tree, falls towards 1 / σ; the trees stop once it is near
-enough. That it is, is checked exactly against the strength, whatever the loads in between were.
+For large graphs trees are made one after the other along the edges with the least load. Each tree is a
+minimum spanning tree by the loads over capacities of the trees before it (Thorup, Combinatorica 2007). This
+is the limit of Plotkin, Shmoys and Tardos' multiplicative weights, where lengths are compared only by the
+load. The largest load over capacity, per tree, falls towards 1 / σ, and the trees stop once it is near
+enough. This is checked exactly against the strength, whatever the loads in between were.
 """
 
 from __future__ import annotations
@@ -45,32 +45,32 @@ from tutti.topologies.trees.switch_removal_heuristic import spread_switches
 from tutti.topologies.trees.tree_counts import tree_capacities
 
 MOST_EXACT = 3 * 10**8
-"""Nodes squared times trees up to which trees are packed exactly unasked. A 40x40 mesh has 2 x 10^8 and takes
-12 s; with a larger value more networks take longer, and have an exact packing."""
+"""Most nodes squared times trees for an exact packing unasked. A 40x40 mesh has 2 x 10^8 and takes 12 s. With
+a larger value more networks have an exact packing, but take longer."""
 
 EPSILON = Fraction(1, 100)
-"""Relative distance from the bound that larger packings may have by default. A larger value is faster and
-packs worse."""
+"""Relative distance from the bound that larger packings may have by default. A larger value is faster, but
+its packing is worse."""
 
 MOST_ENTRIES = 1 << 27
-"""Trees times nodes of the largest packing: 0.5 GB. Greedy trees that are not near by then do not come near
-soon."""
+"""Most trees times nodes of a packing, which take 0.5 GB. Greedy trees that are not near by then would take
+too long to come near."""
 
 
 @dataclass(frozen=True, eq=False)
 class TreeNetwork:
-    """What trees are packed in.
+    """A graph in which trees are packed, and its arcs.
 
     Parameters
     ----------
     graph
-        The ranks; of each pair the capacity that it has both ways.
+        The ranks, and for each pair the capacity that it has in both directions.
     arcs
-        The same capacities, one way or more.
+        The same capacities, with all that a direction has.
     unit
         Bytes per second of a capacity of 1.
     symmetric
-        Whether the graph has all that the network has: no switches, and equal capacities both ways.
+        Whether the graph has all of the network: no switches, and equal capacities in both directions.
     """
 
     graph: Graph
@@ -80,7 +80,7 @@ class TreeNetwork:
 
 
 def tree_network(topology: Topology) -> TreeNetwork | None:
-    """Return the graph of the capacities that all pairs of ranks have both ways; None if it is not connected.
+    """Return the graph of the capacities that pairs have in both directions; None if it is not connected.
 
     Raises
     ------
@@ -108,7 +108,7 @@ def tree_network(topology: Topology) -> TreeNetwork | None:
 
 
 def _direct(topology: Topology) -> tuple[LogicalNetwork, Fraction]:
-    """Return every link as an arc of its own."""
+    """Return every link as a separate arc."""
     common = int(np.gcd.reduce(topology.bandwidth.numerators))
     links = np.arange(topology.num_links + 1)
     capacity = topology.bandwidth.numerators // common
@@ -118,7 +118,7 @@ def _direct(topology: Topology) -> tuple[LogicalNetwork, Fraction]:
 
 
 def _without_switches(topology: Topology) -> tuple[LogicalNetwork, Fraction]:
-    """Return arcs between ranks over routes through the switches, as an optimal allgather has them."""
+    """Return arcs between ranks over routes through the switches, as an optimal allgather uses them."""
     ratio = bottleneck_cut(topology, [1] * topology.num_ranks).ratio
     k, capacity = tree_capacities(topology, ratio)
     arcs = spread_switches(topology, capacity, k)
@@ -134,7 +134,7 @@ class Packing:
     Parameters
     ----------
     forest
-        Alike trees in one row, rooted at a centre.
+        The trees, rooted at a centre; equal trees are in one row.
     ratio
         The largest load over capacity of an edge when each tree moves its share (weight over the total
         weight) of 1: at least 1 / σ.
@@ -148,7 +148,7 @@ class Packing:
 
     @property
     def gap(self) -> Fraction:
-        """How much larger than 1 / σ the ratio is."""
+        """The ratio over 1 / σ, minus 1."""
         return self.ratio / self.bound - 1
 
 
@@ -160,9 +160,9 @@ def pack(graph: Graph, epsilon: Fraction | None = None, *, products: bool = True
     graph
         The undirected capacities.
     epsilon
-        ε; 0: exact. None: exact where that is quick, as `MOST_EXACT` says, else `EPSILON`.
+        ε; 0: exact. None: exact where that is fast, as `MOST_EXACT` says, else `EPSILON`.
     products
-        Whether the trees of a product may be made of those of its factors, if they are as good, and lower.
+        Whether the trees of a product may be made of its factors' trees, if they are as good, and lower.
 
     Raises
     ------
@@ -195,7 +195,7 @@ def pack(graph: Graph, epsilon: Fraction | None = None, *, products: bool = True
 
 
 def _of_factors(graph: Graph, epsilon: Fraction | None) -> Packing | None:
-    """Return the trees of a product from those of its factors; None if it is none."""
+    """Return the trees of a product by those of its factors; None if the graph is no product."""
     split = factors(graph)
     if split is None or not all(connected(factor) for factor in split):
         return None
@@ -209,7 +209,7 @@ def _of_factors(graph: Graph, epsilon: Fraction | None) -> Packing | None:
 
 
 def spine_packing(graph: Graph) -> Packing | None:
-    """Return the trees with two spines, of which all links have use from start to end, if they are optimal.
+    """Return the trees with two spines, which give all links use from start to end, if they are optimal.
 
     Returns
     -------
@@ -250,7 +250,7 @@ def _packed(graph: Graph, sigma: Fraction, root: int) -> Forest:
 
 
 def middle(graph: Graph) -> int:
-    """Return a node that is as near as can be to both ends of a long shortest path."""
+    """Return a node that is as near as possible to both ends of a long shortest path."""
     tails, heads = np.concatenate([graph.ends, graph.ends[::-1]], axis=1)
     neighbours = Neighbours.of(tails, heads, graph.num_nodes)
     hops = [hops_from_each(neighbours, np.array([0]))[0]]
@@ -284,7 +284,7 @@ def load_ratio(graph: Graph, forest: Forest) -> Fraction:
 
 
 def centred(forest: Forest) -> Forest:
-    """Return the trees rooted at their centres, alike ones in one row, the heaviest and then lowest first."""
+    """Return the trees rooted at their centres, equal ones in one row, the heaviest and then lowest first."""
     parent = forest.parent.copy()
     root, height = _centre(parent)
     keys, first, place = np.unique(parent, axis=0, return_index=True, return_inverse=True)
@@ -316,7 +316,7 @@ def _centre(parent: Int32Array) -> tuple[Int32Array, Int32Array]:
 
 @kernel
 def _turn(parent: Int32Array, root: int) -> None:
-    """Root a tree at another node: the parents on the way from there to the old root change places."""
+    """Root a tree at another node: the parents on the path from there to the old root change places."""
     node, before = root, -1
     while node >= 0:
         parent[node], before, node = before, node, parent[node]
@@ -357,7 +357,7 @@ def greedy_trees(graph: Graph, bound: Fraction, epsilon: Fraction) -> Forest:
                 f"allreduce_trees: {most} trees on {n} ranks do not come within {epsilon} of the bound; "
                 "give a larger epsilon"
             )
-        # Among equal loads a random order: the trees differ, and no edge is preferred.
+        # Among equal loads the order is random, so that trees differ and no edge is preferred.
         order = np.argsort((load + rng.random(len(load))) / graph.capacity)
         chosen = _spanning(n, graph.ends, order)
         load[chosen] += 1

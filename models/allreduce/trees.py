@@ -1,15 +1,15 @@
-r"""From an optimum of (B.5) to whole in-trees and out-trees: how many, which, and lower ones as good.
+r"""Whole in-trees and out-trees for an optimum of (B.5): how many, which, and lower ones that are as good.
 
 The exact optimum is met by as many trees as its rationals have common parts (B.7, last paragraph). For a
 given number K of trees the roots get K x_v / Σx, rounded so that they add up to K (largest remainders first).
-The arcs get ⌊U·c⌋, with the smallest U of each half at which the trees fit: that is at least what rounding
-all down to multiples of 1/k gives, and trees are never lost. U is found from cut to cut, as in
+The arcs get ⌊U·c⌋, with the smallest U of each half at which the trees fit. This is at least as good as
+rounding all down to multiples of 1/k, and no tree is lost. U is found from cut to cut, as in
 `models.forestcoll.fixed_k`. Each half is then packed by ForestColl's construction (B.5.3), the in-trees as
 out-trees of the arcs turned round.
 
-The vertex of (B.5) at which a solver ends has its roots and capacities anywhere among the optimal ones, so
-that its trees may be high. Where spanning trees of the network's strength, or ForestColl's trees for both
-halves (dissertation 4.5.7), have a congestion that equals the optimum, they are optimal solutions of (B.5)
+A solver ends at any vertex of (B.5). Its roots and capacities may be anywhere among the optimal ones, so its
+trees may be high. Spanning trees of the network's strength, or ForestColl's trees for both halves
+(dissertation 4.5.7), may have a congestion that equals the optimum. Then they are optimal solutions of (B.5)
 too, and mostly much lower: a height is hops between ranks, and each costs α.
 """
 
@@ -50,22 +50,22 @@ from tutti.topologies.trees.packing_heuristic import grow_trees
 
 FEW = 1000
 """Trees, where no number is asked for and the optimum is not known exactly or needs too many. With a larger
-value the congestion is nearer to the optimum, and α counts for more."""
+value the congestion is nearer to the optimum, but α costs more."""
 
 _MOST = INT64_MAX >> 8
-"""Capacities and trees together; the packing's max-flows need the spare bits."""
+"""Largest sum of capacities and trees that is tried; the packing's max-flows need the spare bits."""
 
 
 @dataclass(frozen=True, eq=False)
 class TreePlan:
-    """How many trees.
+    """The number of trees of each root, and the capacities for them.
 
     Parameters
     ----------
     roots
-        int64, shape (ranks,): of each rank, as many in-trees as out-trees.
+        int64, shape (ranks,): the number of in-trees of each rank, which is also that of its out-trees.
     capacity
-        int64, shape (2, arcs): of each half's arcs.
+        int64, shape (2, arcs): the capacities of each half's arcs.
     """
 
     roots: Int64Array
@@ -82,7 +82,7 @@ def exact_plan(shares: ScaledSolution) -> TreePlan | None:
 
 
 def rounded_plan(shares: ScaledSolution, trees: int) -> TreePlan:
-    """Return a plan of so many trees of each half."""
+    """Return a plan with this number of trees in each half."""
     roots = _apportioned(shares.roots.tolist(), trees)
     rounded = [_fitting(half, roots) for half in halves(shares)]
     return TreePlan(roots, np.stack(rounded))
@@ -132,7 +132,7 @@ def _raised(half: Half, inside: BoolArray, needed: int, density: Fraction) -> Fr
 
 
 class HalfTrees(NamedTuple):
-    """One half: arcs, and trees over them; a parent is where data comes from, or in in-trees goes to."""
+    """One half: arcs, and trees over them. Data comes from a parent; in in-trees it is sent to the parent."""
 
     arcs: LogicalNetwork
     forest: Forest
@@ -176,7 +176,7 @@ def _forest(network: LogicalNetwork, plan: TreePlan) -> Forest:
 def allreduce_schedule(topology: Topology, what: Collective, up: HalfTrees, down: HalfTrees) -> Schedule:
     """Return the flow schedule that reduces up the in-trees and broadcasts down the out-trees.
 
-    A root's in-trees divide its interval of M among them, and so do its out-trees, not in the same places.
+    A root's in-trees divide its interval of M among them, and so do its out-trees, but at other places.
 
     Parameters
     ----------
@@ -185,8 +185,8 @@ def allreduce_schedule(topology: Topology, what: Collective, up: HalfTrees, down
     what
         An allreduce in one group of all ranks.
     up, down
-        As many trees of each root up as down; no arc carries more than its capacity. The parents of in-trees
-        are where data goes to.
+        As many in-trees as out-trees of each root; no arc carries more than its capacity. The parents in
+        in-trees are the ranks that data is sent to.
 
     Raises
     ------
@@ -211,7 +211,7 @@ def allreduce_schedule(topology: Topology, what: Collective, up: HalfTrees, down
 
 
 def lowest(problem: Problem, own: Sequence[Schedule], optimum: Fraction) -> list[Schedule]:
-    """Return for each of one's own schedules that of the lowest trees, its own or others as good; each once.
+    """Return for each of `own` the schedule with the lowest trees: itself or others as good; each only once.
 
     Parameters
     ----------

@@ -1,11 +1,11 @@
-r"""Allreduce over spanning trees whose congestion is the partition bound, where links are alike both ways.
+r"""Allreduce over spanning trees. Their congestion is the partition bound if link directions are equal.
 
 For every partition P of the ranks T ≥ M · 2(|P| - 1) / cap(P) (``docs/proofs.md``). On a network without
-switches whose pairs have equal capacity both ways, cap(P) is twice the undirected capacity, and the largest
-such bound is M / σ, σ being the strength. Spanning trees of total weight σ fit (Nash-Williams, Tutte); each
-takes its share of M, reduces it to its root and broadcasts it, which uses each direction of each of its edges
-once. So no link carries more than its bandwidth times M / σ, and the bound is met. For a given size each link
-gets an order in which it sends pieces of that (`trees_timed`).
+switches whose pairs have equal capacity in both directions, cap(P) is twice the undirected capacity. The
+largest such bound is M / σ, σ being the strength. Spanning trees of total weight σ fit (Nash-Williams,
+Tutte). Each takes its share of M, reduces it to its root and broadcasts it, which uses each direction of each
+of its edges once. So no link carries more than its bandwidth times M / σ, and the bound is met. For a given
+size each link gets an order in which it sends pieces of its data (`trees_timed`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tutti.topologies.topology import Topology
 from tutti.topologies.trees.forest import LogicalNetwork, largest_height, mean_height
 
 LEAST_EPSILON = Fraction(1, 10**6)
-"""Greedy trees come no nearer in floating point, in any time worth waiting."""
+"""Least ε of greedy trees. They come no nearer to the bound in floating point, in any reasonable time."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +46,13 @@ class AllreduceTreesOptions(Options):
     Parameters
     ----------
     epsilon
-        How far, relative to the bound, the congestion may be from it: 0 packs exactly, more is faster on
-        large networks. None: 0 where an exact packing is quick, else 1/100.
+        Largest distance of the congestion from the bound, relative to it: 0 packs exactly; a larger value is
+        faster on large networks. None: 0 where an exact packing is fast, else 1/100.
     products
         Whether a Cartesian product gets the low trees of its factors where these are as good.
     timed
-        Whether messages get their places in time, for the size asked, where `can_be_timed`; else, or where no
-        size is given, the schedule is a flow for any size.
+        Whether messages get times, for the size asked, where `can_be_timed`. Else, or where no size is given,
+        the schedule is a flow for any size.
 
     Raises
     ------
@@ -67,7 +67,7 @@ class AllreduceTreesOptions(Options):
     timed: bool = True
 
     def __post_init__(self) -> None:
-        """Check the values, and that greedy trees come so near."""
+        """Check the values, and that greedy trees can come so near."""
         super().__post_init__()
         given = self.epsilon
         if given is not None and 0 < given < LEAST_EPSILON:
@@ -76,14 +76,14 @@ class AllreduceTreesOptions(Options):
 
 
 def size_dependent(problem: Problem, options: AllreduceTreesOptions) -> bool:
-    """Whether messages are given places in time, which depend on the size."""
+    """Whether messages get times, which depend on the size."""
     return options.timed and can_be_timed(problem.topology)
 
 
 def synthesize(problem: Problem, options: AllreduceTreesOptions, rng: np.random.Generator) -> Schedule:
-    """Return a schedule whose congestion is the partition bound, where pairs are alike both ways.
+    """Return a schedule whose congestion is the partition bound, if both directions have equal capacity.
 
-    Without a size it is a flow; with one, where messages can be given places in time, the shorter of both.
+    Without a size it is a flow. With one, where messages can get times, it is the shorter of both.
 
     Raises
     ------
@@ -92,7 +92,7 @@ def synthesize(problem: Problem, options: AllreduceTreesOptions, rng: np.random.
     InputError
         If capacities are too far apart for 64 bits.
     NoSchedule
-        If the table would be too large, or switches leave no links both ways that join all ranks.
+        If the table would be too large, or switches leave no links in both directions that join all ranks.
     """
     METHOD.supports(problem, options)
     topology, begin = problem.topology, now()
@@ -152,7 +152,7 @@ def trees_schedule(topology: Topology, what: Collective, arcs: LogicalNetwork, p
 def _timed(
     problem: Problem, network: TreeNetwork, flow: tuple[Schedule, Packing], options: AllreduceTreesOptions
 ) -> tuple[Schedule, Packing]:
-    """Return the schedule of the problem's size with places in time, if it is shorter than the flow."""
+    """Return the schedule with times for the problem's size, if it is shorter than the flow."""
     size, packing = Fraction(problem.size or 0), flow[1]
     shortest = sliced_seconds(flow[0], size)
     if shortest <= packing.ratio / network.unit * size * (1 + CLOSE):
@@ -179,7 +179,7 @@ def _candidates(
 
 def _exact_for(options: AllreduceTreesOptions) -> str:
     within = f" within {float(options.epsilon):g}" if options.epsilon else ""
-    return f"bytes{within}, without switches and with links alike both ways"
+    return f"bytes{within}, without switches and with links equal in both directions"
 
 
 METHOD = Method(
@@ -192,5 +192,5 @@ METHOD = Method(
     ),
     size_dependent=size_dependent,
     exact_for=_exact_for,
-    summary="spanning trees that meet the partition bound of allreduce, where links are alike both ways",
+    summary="spanning trees that meet the partition bound of allreduce, where both directions are equal",
 )

@@ -1,31 +1,31 @@
-r"""Trees' parts of M in pieces, and when each link sends which: an allreduce for one size, in the time clock.
+r"""Trees' parts of M in pieces, and the order in which links send them: a timed allreduce for one size.
 
-A piece of s bytes on links of bandwidth b needs about α + s/b for each hop up a tree and down again; a link
-that only broadcasts waits so long for the first, one that only reduces is idle so long at the end. With P
-pieces in all, d hops up and down, and a share q of the pieces on each link, the time is about
+A piece of s bytes on links of bandwidth b needs about α + s/b for each hop up a tree and down again. A link
+that only broadcasts waits this long for the first piece, and one that only reduces is idle this long at the
+end. With P pieces in all, d hops up and down, and a share q of the pieces on each link, the time is about
 
 .. math::
 
     \text{bound} + \alpha q P + d \frac{M}{b P},
 
-least at :math:`P = \sqrt{d M / (\alpha q b)}`, where nothing else can be sent meanwhile. Numbers of pieces
-around that are tried, as long as they help. Trees with leaves towards all sides (`products`) fill the waiting
-time: their time comes near to bound + α q P, and P may be smaller, as long as pieces come back from the roots
+least at :math:`P = \sqrt{d M / (\alpha q b)}`, if nothing else can be sent meanwhile. Numbers of pieces
+around it are tried, as long as they help. Trees with leaves towards all sides (`products`) fill the waiting
+time. Their time comes near to bound + α q P, and P may be smaller, as long as pieces come back from the roots
 in time.
 
 Where every link sends leaves' data long enough (`grids`), no link is idle if messages are so small that a
-piece is back before that ends. That takes a number of rounds that depends on the trees' heights alone, about
-`PipelinedTreesTuning.rounds_a_hop` for each hop up and down, and the time is bound + α times that number.
+piece is back before that ends. This takes a number of rounds that depends on the trees' heights alone, about
+`PipelinedTreesTuning.rounds_a_hop` for each hop up and down. The time is the bound + α times that number.
 
-The pieces of all trees take turns. A piece has its moment at the root, at even distances; a transfer at depth
-h is due h hops before it upwards, and after it downwards, and that is its priority in the list schedule,
+The pieces of all trees take turns. Each has its moment at the root, at equal distances. A transfer at depth h
+is due h hops before it upwards, and h hops after it downwards. This is its priority in the list schedule,
 where each piece is a message.
 
-Where all links are alike, messages of one size keep step: none waits for the end of one that began a little
-later. So several pieces go together in *rounds*, each one hop a round. In a round a link sends the first
-pieces that are ready, up to a given amount, in one message: pieces may be small, so that a link soon has
-something to send and the last ones soon are through, and messages few enough for α. The moments at which
-messages start then follow from their order alone.
+Where all links are equal, messages of one size stay in step: none waits for the end of one that began a
+little later. So several pieces are sent together in *rounds*, each one hop a round. In a round a link sends
+the first pieces that are ready, up to a given amount, in one message. So pieces may be small, which gives a
+link soon something to send and ends the last ones soon, but messages are few enough for α. The moments at
+which messages start then follow from their order alone.
 """
 
 from __future__ import annotations
@@ -56,17 +56,18 @@ from tutti.topologies.trees.forest import Forest, depths, largest_height, mean_h
 
 
 class PipelinedTreesTuning(NamedTuple):
-    """The numbers that steer the search for a schedule."""
+    """Parameters of the search for a schedule."""
 
     transfers: int
     """Most pieces times ranks of a list schedule that is tried, in a few seconds. A larger value tries
     more."""
     in_several: int
-    """Pieces times ranks up to which messages of two pieces and more are tried."""
+    """Most pieces times ranks for which messages of two pieces and more are tried. A larger value tries
+    more."""
     compared: int
-    """Guessed pieces times ranks up to which equal links are tried without rounds too."""
+    """Most guessed pieces times ranks for which equal links are tried without rounds too."""
     passes: int
-    """Times that a schedule is made forwards and backwards. With a larger value that takes longer."""
+    """Times that a schedule is made forwards and backwards. A larger value takes longer."""
     together: int
     """Most pieces in a message. With a larger value more are tried."""
     rounds_a_hop: int
@@ -92,7 +93,7 @@ TUNING = PipelinedTreesTuning(
 
 @dataclass(frozen=True, eq=False)
 class _TreeParts(TreePipeline):
-    """What is cut: the trees' parts of M, one after the other."""
+    """The parts that are cut: the trees' parts of M, one after the other."""
 
     by_direction: ClassVar[bool] = True
 
@@ -101,12 +102,12 @@ class _TreeParts(TreePipeline):
 
     @property
     def num_trees(self) -> int:
-        """How many alike trees there are, those of one row counted by their weight."""
+        """The number of trees of equal weight, with those of one row counted by their weight."""
         return sum(self.forest.weight.tolist())
 
     @property
     def scarce(self) -> bool:
-        """Whether there cannot be as many pieces as alike trees."""
+        """Whether there cannot be as many pieces as trees of equal weight."""
         return self.num_trees > TUNING.transfers // self.problem.topology.num_ranks
 
     @property
@@ -120,7 +121,7 @@ def _alike(topology: Topology) -> bool:
 
 
 def can_be_timed(topology: Topology) -> bool:
-    """Whether messages can be given places in time: no switches, and at most one link from a rank to another.
+    """Whether messages can get times: there are no switches, and at most one link from a rank to another.
 
     Examples
     --------
@@ -133,7 +134,7 @@ def can_be_timed(topology: Topology) -> bool:
 
 
 def rounds_are_worth_it(problem: Problem, packing: Packing) -> bool:
-    """Whether so large messages that α hardly counts are still enough of them to keep all links busy."""
+    """Whether messages for which α hardly counts are still enough to keep all links busy."""
     topology, rounds = problem.topology, 2 * TUNING.rounds_a_hop * mean_height(packing.forest)
     if not _alike(topology):
         return False
@@ -155,12 +156,12 @@ def timed_schedule(
     problem
         An allreduce of all ranks, with a size, where `can_be_timed`.
     network
-        What the trees are in.
+        The graph that the trees are in.
     packings
-        The trees, one packing or another. Later ones have more trees, and are better where these have pieces
-        enough; the search ends with the first one that has.
+        Packings to be tried. Later ones have more trees, and are better if these have enough pieces; the
+        search ends with the first one that has.
     even
-        Trees with leaves towards all sides, for messages of many pieces, where links are alike.
+        Trees with leaves towards all sides, for messages of many pieces, where links are equal.
 
     Raises
     ------
@@ -185,7 +186,7 @@ def timed_schedule(
 
 
 def _parts(problem: Problem, packing: Packing) -> _TreeParts | None:
-    """Return what is to be cut; None if one piece a tree is too much."""
+    """Return the parts to be cut; None if one piece a tree is too much."""
     topology, forest = problem.topology, packing.forest
     total = sum(forest.weight.tolist())
     units = math.lcm(problem.collective.items.share.reduced.denominator, total)
@@ -196,7 +197,7 @@ def _parts(problem: Problem, packing: Packing) -> _TreeParts | None:
 
 
 def _pairs(topology: Topology, forest: Forest) -> TreePairs:
-    """Return each tree both ways, with the links of its edges."""
+    """Return each tree in both directions, with the links of its edges."""
     ranks, parent = topology.num_ranks, forest.parent.astype(np.int64)
     link_of = np.full((ranks, ranks), -1, dtype=np.int32)
     link_of[topology.source, topology.target] = np.arange(topology.num_links)
@@ -207,7 +208,7 @@ def _pairs(topology: Topology, forest: Forest) -> TreePairs:
 
 
 def _good_number(parts: _TreeParts, network: TreeNetwork) -> float:
-    """Return about how many pieces are best, as the module's docstring says, for links of mean α."""
+    """Return about the best number of pieces, as the module's docstring says, for links of mean α."""
     alpha = float(parts.problem.topology.alpha.floats.mean())
     capacity = float(np.median(network.graph.capacity))
     seconds, share = float(parts.size / network.unit) / capacity, float(parts.ratio) * capacity
@@ -216,7 +217,7 @@ def _good_number(parts: _TreeParts, network: TreeNetwork) -> float:
 
 
 def _shortest(parts: _TreeParts, guess: float) -> PieceSchedule:
-    """Search numbers of pieces around the guess: one by one, and in rounds where links are alike."""
+    """Search numbers of pieces around the guess: one by one, and in rounds where links are equal."""
     if not parts.alike:
         return _walk(parts, guess, _attempt(parts, guess, 0))
     made = _walk(parts, guess, _attempt(parts, guess, 1))
@@ -231,7 +232,7 @@ def _shortest(parts: _TreeParts, guess: float) -> PieceSchedule:
 
 
 def _in_large_messages(parts: _TreeParts) -> PieceSchedule:
-    """Search how many pieces go together, from a good number on, first more of them and then fewer."""
+    """Search how many pieces are sent together, from a good number on: first more of them and then fewer."""
     choices = _full_rounds(parts)
     rounds = sorted(choices)
     good = 2 * TUNING.rounds_a_hop * mean_height(parts.forest)
@@ -245,7 +246,7 @@ def _in_large_messages(parts: _TreeParts) -> PieceSchedule:
 
 
 def _full_rounds(parts: _TreeParts) -> dict[int, tuple[int, int]]:
-    """Return for numbers of rounds, all messages full, how many pieces are needed, and together."""
+    """Return for numbers of rounds, all messages full, the number of pieces needed, and that in a message."""
     trees, ranks = parts.num_trees, parts.problem.topology.num_ranks
     most = max(1, min(TUNING.each_tree, TUNING.in_several // (ranks * trees)))
     found = {}
@@ -260,7 +261,7 @@ def _full_rounds(parts: _TreeParts) -> dict[int, tuple[int, int]]:
 def _walk(parts: _TreeParts, guess: float, best: PieceSchedule, together: int | None = None) -> PieceSchedule:
     """Try more pieces than guessed as long as that helps, then fewer.
 
-    A message has `together` pieces, 0: one, not in rounds; None: as the best so far.
+    A message has `together` pieces; 0: one, and no rounds; None: as in the best schedule so far.
     """
     each = best.tried[1] if together is None else together
     step = 2 ** (1 / 4 if each > 1 else 1 / 2)
@@ -289,7 +290,7 @@ def _attempt(parts: _TreeParts, guess: float, together: int) -> PieceSchedule:
 
 
 def _least(parts: _TreeParts, count: int, together: int) -> Fraction:
-    """Return for how long the busiest link holds so many pieces' messages, if links are alike; else 0."""
+    """Return for how long the busiest link holds `count` pieces' messages, if links are equal; else 0."""
     if not parts.alike:
         return Fraction(0)
     topology, messages = parts.problem.topology, Fraction(count, max(together, 1))
@@ -297,7 +298,7 @@ def _least(parts: _TreeParts, count: int, together: int) -> Fraction:
 
 
 def _number(parts: _TreeParts, guess: float, together: int) -> int:
-    """Return a possible number of pieces; for rounds a multiple of the trees, if it can be, so all alike."""
+    """Return a possible number of pieces; for rounds, a multiple of the trees if possible, to cut equally."""
     trees, most = parts.num_trees, TUNING.transfers // parts.problem.topology.num_ranks
     if together and round(guess / trees) and trees <= most:
         return trees * min(round(guess / trees), most // trees)
@@ -305,7 +306,7 @@ def _number(parts: _TreeParts, guess: float, together: int) -> int:
 
 
 def _cut(parts: _TreeParts, count: int) -> Pieces:
-    """Cut each tree's part into pieces as even as can be, about `count` in all; the trees take turns."""
+    """Cut each tree's part into pieces of nearly equal size, about `count` in all; the trees take turns."""
     weight = parts.forest.weight
     total = int(weight.sum())
     counts = np.maximum((2 * count * weight + total) // (2 * total), 1)
@@ -315,12 +316,12 @@ def _cut(parts: _TreeParts, count: int) -> Pieces:
 
 
 def _moments(pieces: Pieces) -> Int64Array:
-    """Return when each piece is at its root, in `FINE` of the whole, at even distances."""
+    """Return the moment at which each piece is at its root, in `FINE` of the whole, at equal distances."""
     return (2 * pieces.place + 1) * FINE // (2 * np.bincount(pieces.part)[pieces.part])
 
 
 def _in_rounds(parts: _TreeParts, pieces: Pieces, together: int, tried: tuple[int, int]) -> PieceSchedule:
-    """Return the schedule in rounds of these pieces, so many together in a message."""
+    """Return the schedule in rounds of these pieces, with `together` of them in a message."""
     topology, links = parts.problem.topology, parts.links(pieces)
     amount = pieces.end - pieces.begin
     busy = np.bincount(links[links >= 0])
@@ -345,7 +346,7 @@ def _in_rounds(parts: _TreeParts, pieces: Pieces, together: int, tried: tuple[in
 
 
 def messages_of_rounds(link: Int32Array, rounds: Int64Array, num_links: int) -> Sending:
-    """Return the messages, by rounds: what one link sends in one round.
+    """Return the messages by rounds: a message is all that one link sends in one round.
 
     Parameters
     ----------
@@ -367,7 +368,7 @@ def messages_of_rounds(link: Int32Array, rounds: Int64Array, num_links: int) -> 
 
 
 def _priority(parts: _TreeParts, pieces: Pieces, length: int, hop: int) -> Int64Array:
-    """Return when transfers are due, where all takes `length` and a hop takes `hop`, in `FINE`."""
+    """Return when transfers are due, in `FINE`, if the whole takes `length` and a hop takes `hop`."""
     check_reach(float(length) * FINE, float(hop) * FINE * parts.problem.topology.num_ranks)
     moment = _moments(pieces) * length
     depth = np.stack([depths(parent) for parent in parts.forest.parent])[pieces.part]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 _STEP = 30
-"""Bits of each refinement. With a larger value fewer factorizations are good enough to make progress."""
+"""Bits of each refinement. With a larger value fewer factorizations are precise enough to make progress."""
 
 Ratios = tuple[list[int], int]
 """Numerators, and their denominator."""
@@ -37,7 +37,7 @@ def basic_solution(
     matrix
         A, of small whole numbers.
     basis
-        Of it.
+        Its basis.
     right, cost
         Whole numbers, one a row and one a column.
 
@@ -86,7 +86,7 @@ def solve_exactly(square: csr_array, right: Sequence[int]) -> Ratios | None:
     whole = _Whole(square)
     digits = np.array([0] * len(right), dtype=object)
     goal = np.array([int(value) for value in right], dtype=object)
-    for steps in range(1, 33):  # longer rationals are of no use
+    for steps in range(1, 33):  # longer rationals are useless
         rest = (goal << (steps - 1) * _STEP) - whole.times(digits)
         if steps > 1 and max(abs(value) for value in rest) > 2**_STEP:  # the factorization is too rough
             return None

@@ -94,7 +94,7 @@ def workloads(topology: Topology) -> Workloads:
 
 
 def solve_patterns(patterns: Patterns, algorithm: str | None = None) -> tuple[Fraction, ...]:
-    """Return U of each pattern, by ``"subsets"`` or ``"newton"``; None: what suits the in-degree.
+    """Return U of each pattern, by ``"subsets"`` or ``"newton"``; None: the one that suits the in-degree.
 
     Raises
     ------

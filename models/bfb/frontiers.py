@@ -1,4 +1,4 @@
-"""The breadth-first frontiers of a topology: which links can bring which shards to whom, in which step.
+"""The breadth-first frontiers of a topology: which links can bring which shards to which node, in which step.
 
 In a BFB allgather (dissertation, Definition 15) node u receives v's shard in step t = d(v, u), over in-links
 (w, u) with d(v, w) = t - 1. So all that a subproblem (u, t) consists of is the set of sources v at distance t
@@ -25,7 +25,7 @@ from tutti.topologies.topology import Topology
 UInt8Array = npt.NDArray[np.uint8]
 
 MOST_NODES = 20_000
-"""Above it there are too many pairs of nodes: counting takes 10 bytes a pair, a schedule 30."""
+"""Largest number of nodes: counting takes 10 bytes a pair of nodes, a schedule 30."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +85,7 @@ class Patterns(NamedTuple):
 
 
 def frontiers(topology: Topology) -> Frontiers:
-    """Return who must receive what in each step, and over which links it can come.
+    """Return which shards each node must receive in each step, and over which links they can come.
 
     Raises
     ------
@@ -129,7 +129,7 @@ def distinct_patterns(work: Frontiers) -> Patterns:
 
 
 def count_variables(work: Frontiers) -> int:
-    """Return how many variables the linear programs have together: an x a source and eligible link, and U."""
+    """Return the number of variables of all linear programs: an x a source and eligible link, and U."""
     links = np.unpackbits(work.eligible, axis=1).sum(axis=1, dtype=np.int64)
     return int(links @ np.diff(work.offsets)) + int(np.count_nonzero(np.diff(work.jobs)))
 

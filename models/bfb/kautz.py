@@ -1,17 +1,20 @@
 """Exact BFB costs of generalized Kautz graphs, by intervals (dissertation, A.6.2, Fig. A.7).
 
-In Π_{d,N} node x sends to -(d x + a), a = 1..d, so the ends of all walks of k links from v are d^k
-consecutive integers y, taken modulo N: node u is reached once by each y = u + j N among them, and j mod d
-tells which of its d in-links the walk ends with. With D the first k where d^k >= N:
+In Π_{d,N} node x sends to -(d x + a), a = 1..d. So the ends of all walks of k links from v are d^k
+consecutive integers y, taken modulo N. Node u is reached once by each y = u + j N among them, and j mod d
+tells which of its d in-links the walk ends with. Let D be the first k where d^k >= N.
 
-* at a distance t < D a source has one walk at most, hence one eligible link, and U_{u,t} is the number of
-  sources of the busiest link;
-* at distance D a source's eligible links follow each other around the circle of u's d in-links. The optimum
-  of linear program (3.1) is the largest ratio, over sets S of links, of the sources whose links are all in S
-  to |S|. S is a union of arcs with gaps between them, a source's links lie in one arc, and the ratio of the
-  union is at most the largest of its arcs: the d (d - 1) arcs and the whole circle suffice.
+* At a distance t < D a source has one walk at most, hence one eligible link. U_{u,t} is the number of sources
+of
+  the busiest link.
+* At distance D a source's eligible links follow each other around the circle of u's d in-links. The optimum
+of
+  linear program (3.1) is the largest ratio, over sets S of links, of the sources whose links are all in S to
+  |S|. S is a union of arcs with gaps between them. A source's links lie in one arc, so the ratio of the union
+  is at most the largest of its arcs: the d (d - 1) arcs and the whole circle suffice.
 
-One N takes at most O(N^2 + N d^2), and less the larger d is: no search and no flow. T_L is at most D.
+One N takes at most O(N^2 + N d^2), and less the larger d is; there is no search and no flow. T_L is at most
+D.
 """
 
 from __future__ import annotations
@@ -67,7 +70,7 @@ def kautz_peaks(degree: int, nodes: int) -> tuple[Fraction, ...]:
 
 @kernel
 def _count(degree: int, nodes: int, levels: int) -> tuple[Int32Array, Int32Array]:
-    """Return how many sources each node has, by where their eligible links stand.
+    """Return the number of sources of each node, by the places of their eligible links.
 
     The first counts those at distances 1 to D - 1 by their only link, shape (D, N, d). The second counts
     those at distance D by the first of their links and by whether these are ⌊d^D / N⌋ or one more, shape
@@ -120,7 +123,7 @@ def _mark(
 def _mark_last(counts: Int32Array, steps: Int32Array, near: Int32Array, interval: tuple[int, int]) -> None:
     """Count a source at all nodes but those `near`; the first few have a link more.
 
-    `steps` has where runs of nodes with one link begin and end; what is near is taken off `counts`.
+    `steps` has where runs of nodes with one link begin and end; nodes that are near are taken off `counts`.
     """
     low, more = interval
     nodes, degree = counts.shape[:2]

@@ -1,8 +1,8 @@
 """Breadth-first broadcast (BFB) as a method: the best schedule that sends along shortest paths only.
 
-Between like links the schedule is the same at every size, and T_L and T_B say what it takes (Theorem 16).
-Between links of unequal bandwidth or α it is made for a size (A.5.3): the sum over steps of the largest U is
-then a time in seconds, and the schedule claims neither T_L nor T_B.
+If all links have the same bandwidth and α, the schedule is the same at every size, and T_L and T_B are its
+cost (Theorem 16). Otherwise it is made for a size (A.5.3). The sum over steps of the largest U is then a time
+in seconds, and the schedule claims neither T_L nor T_B.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 AUTO, MODEL, COUNTING = "auto", "model", "counting"
 
 MODEL_VARIABLES = 2000
-"""Variables, of all programs together, up to which ``auto`` builds and solves them.
+"""Largest number of variables, of all programs together, for which ``auto`` builds and solves them.
 
-Measured with HiGHS on one core, CPU s: 0.2 to 0.4 ms a variable where a program has dozens (``torus:5x5``,
-1,100: 0.3 s; ``mesh:5x5``, 1,160: 0.4 s; ``torus:6x6``, 2,808: 0.6 s), 1 ms on a ring, whose programs have
-three (``ring:16``, 384: 0.4 s)."""
+Measured with HiGHS on one core, in CPU seconds: 0.2 to 0.4 ms a variable where a program has dozens of them.
+``torus:5x5`` (1,100 variables) takes 0.3 s, ``mesh:5x5`` (1,160) 0.4 s, ``torus:6x6`` (2,808) 0.6 s. On a
+ring, whose programs have three variables, it is 1 ms (``ring:16``, 384: 0.4 s)."""
 
 
 @dataclass(frozen=True)
@@ -53,15 +53,15 @@ class BfbOptions(Options):
     chunks
         P, to cut every shard into P equal chunks (section A.5.2); None: cut as the optimum needs it.
     by
-        ``"model"``: the linear programs themselves, (3.1) or between unlike links (A.12)
+        ``"model"``: the linear programs themselves, (3.1), or (A.12) where links differ
         (`models.bfb.model`); ``"counting"``: their optima without them; ``"auto"``: the model up to
         2,000 variables. The schedule is the same.
     solver
-        Of the programs, and choosing one is choosing the model: ``"highs"``, ``"glop"``. None: HiGHS.
-        ``"counting"`` stands for that way.
+        Solver of the programs; choosing one is choosing the model: ``"highs"``, ``"glop"``. None: HiGHS.
+        ``"counting"`` chooses counting.
     time_limit
         Seconds for the model, a half of them for each half of an allreduce; None for no limit. Where they are
-        too few for the model, ``"model"`` refuses it or ends, and ``"auto"`` goes by counting.
+        too few for the model, ``"model"`` refuses it or ends, and ``"auto"`` counts.
 
     Raises
     ------
@@ -77,23 +77,23 @@ class BfbOptions(Options):
     time_limit: Annotated[float | None, SECONDS] = None
 
     def __post_init__(self) -> None:
-        """Check the values, and that `by` and `solver` say the same."""
+        """Check the values, and that `by` and `solver` agree."""
         super().__post_init__()
         if self.solver not in (None, COUNTING):
             _check_solver(self.solver)
         if self.solver is not None and self.by not in (AUTO, self.way):
-            raise InputError(f"bfb option by is '{self.by}', and solver '{self.solver}' goes by {self.way}")
+            raise InputError(f"bfb option by is '{self.by}', but solver '{self.solver}' needs by={self.way}")
 
     @property
     def way(self) -> str:
-        """What `by` and `solver` ask for together."""
+        """The way of solving that `by` and `solver` choose together."""
         if self.solver is None:
             return self.by
         return COUNTING if self.solver == COUNTING else MODEL
 
 
 def _check_solver(solver: Any) -> None:
-    # U is told from the solver's value (`models.bfb.model`), for which a first-order method is too coarse.
+    # U is the fraction nearest to the solver's value (`models.bfb.model`): PDLP's is too coarse.
     allowed = [COUNTING, *(info.name for info in known_solvers() if Feature.SIMPLEX in info.features)]
     if solver not in allowed:
         raise InputError(f"bfb option solver is '{solver}'{suggestion(str(solver), allowed)}")
@@ -103,8 +103,8 @@ def _check_solver(solver: Any) -> None:
 def synthesize(problem: Problem, options: BfbOptions, rng: np.random.Generator) -> Schedule:
     """Return the optimal BFB schedule (Theorem 16): T_L is the diameter, T_B is (3.2).
 
-    The reduce-scatter is that of the transposed network, reversed; the allreduce is both. Between unlike
-    links it is optimal for the problem's size (A.12).
+    The reduce-scatter is that of the transposed network, reversed; the allreduce is both. Where links differ
+    it is optimal for the problem's size (A.12).
 
     Raises
     ------
@@ -191,7 +191,7 @@ def _loads(programs: Programs, options: BfbOptions) -> tuple[Fraction, ...] | No
 
 
 def _solved_by(programs: Programs | None, what: str) -> dict[str, Any]:
-    """Return who solved what, and what it cost, as columns of a row."""
+    """Return the programs' solver and cost, as columns of a row."""
     return {"solver": COUNTING} if programs is None else {"program": what, **programs.effort.columns}
 
 
@@ -208,10 +208,10 @@ def _size(problem: Problem) -> Fraction:
 def _compared(
     programs: Programs, work: Frontiers, found: SubproblemTimes, options: BfbOptions
 ) -> Programs | None:
-    """Solve the programs (A.12), whose answers are floats, and hold the exact times to them.
+    """Solve the programs (A.12), whose answers are floats, and compare the exact times with them.
 
-    None where there is nothing to hold to, or a solver's tolerances are too coarse for the network's times,
-    and nobody asked for the model.
+    None where there is nothing to compare, or where a solver's tolerances are too coarse for the network's
+    times, unless the model was asked for.
     """
     from tutti.models.bfb.model import agree  # Pyomo is slow to import
 

@@ -1,18 +1,18 @@
 """BFB's linear programs, as the paper has them: one for each node u and step t.
 
-Between like links, (3.1) (dissertation, section 3.6.1):
+If all links have the same bandwidth and α, (3.1) (dissertation, section 3.6.1):
 
-    minimize    U                                                       the largest load of a link into u
-    subject to  sum over v of x[v, w] <= U      for every in-link w of u
-                sum over w of x[v, w]  = 1      for every source v at distance t from u
-                0 <= x[v, w] <= 1               for every v and in-link w from a node one hop nearer to v
+    minimize    U                                                       the largest load of a link into u.
+    subject to  sum over v of x[v, w] <= U      for every in-link w of u.
+                sum over w of x[v, w]  = 1      for every source v at distance t from u.
+                0 <= x[v, w] <= 1               for every v and in-link w from a node one hop nearer to v.
 
-Between links of unequal bandwidth or α, for M bytes, (A.12) (A.5.3): U is when the last link is done, and
-the first family becomes
+If they differ, for M bytes, (A.12) (A.5.3): U is the time when the last link is done, and the first family
+becomes
 
                 α_w + (M/N) / B_w · sum over v of x[v, w] <= U      for every in-link w of u
 
-An in-link whose α alone is U carries nothing, and should not be paid for: it is removed and the program
+An in-link whose α alone is U carries nothing, and its α should not count: it is removed and the program
 solved again, as long as there is one.
 
 x[v, w] is the proportion of v's shard that comes to u over w. Parallel links are in-links of their own, so w
@@ -60,7 +60,7 @@ def time_model(eligible: Eligible, links: LinkTimes) -> pyo.ConcreteModel:
     eligible
         The sources with their in-links.
     links
-        The in-links of u, but for those removed, and what they take.
+        The in-links of u that are not removed, and their times.
     """
     kept = {v: [w for w in choices if w in links.alpha] for v, choices in eligible.items()}
     m = _model("bfb-unequal", kept, set(links.alpha))
@@ -74,7 +74,7 @@ def time_model(eligible: Eligible, links: LinkTimes) -> pyo.ConcreteModel:
 
 
 def _model(name: str, eligible: Eligible, links: set[int]) -> pyo.ConcreteModel:
-    """Return what (3.1) and (A.12) have in common: all but the first family."""
+    """Return the part that (3.1) and (A.12) share: all but the first family."""
     m = pyo.ConcreteModel(name=name)
     pairs = [(v, w) for v, choices in eligible.items() for w in choices]
     sources_over: dict[int, list[int]] = {w: [] for w in sorted(links)}
@@ -102,21 +102,21 @@ def _model(name: str, eligible: Eligible, links: set[int]) -> pyo.ConcreteModel:
 
 
 class LinkTimes:
-    """What some in-links of one node take, by position, in units of `unit` seconds.
+    """Times of some in-links of one node, by position, in units of `unit` seconds.
 
     Times are in such units, and not in seconds, since a solver's tolerances are absolute. The unit is what
     the fastest link needs for one shard: U is not much less, at least that over one more than the links.
     """
 
     def __init__(self, seconds: Mapping[int, tuple[Fraction, Fraction]]) -> None:
-        """Take α and what a shard of M/N takes of each link, in seconds."""
+        """Take α and the time of a shard of M/N for each link, in seconds."""
         self.unit = min(alpha + shard for alpha, shard in seconds.values())
         self.alpha = {w: float(alpha / self.unit) for w, (alpha, _) in seconds.items()}
         self.shard = {w: float(shard / self.unit) for w, (_, shard) in seconds.items()}
 
 
 def _seconds(topology: Topology, node: int, size: Fraction) -> dict[int, tuple[Fraction, Fraction]]:
-    """Return α and the seconds a shard of M/N takes, for each in-link of a node by position."""
+    """Return α and the seconds of a shard of M/N, for each in-link of a node by position."""
     offsets, links = topology.in_links
     into = [topology.link(int(link)) for link in links[offsets[node] : offsets[node + 1]]]
     return {w: (link.alpha, size / topology.num_ranks / link.bandwidth) for w, link in enumerate(into)}
@@ -151,7 +151,7 @@ class Programs:
         Raises
         ------
         NoSchedule
-            If a solver stops without an optimum, or the time is over.
+            If a solver stops without an optimum, or the time limit ends.
         """
         values = []
         for _, eligible in self._subproblems():
@@ -170,7 +170,7 @@ class Programs:
         Raises
         ------
         NoSchedule
-            If a solver stops without an optimum, or the time is over.
+            If a solver stops without an optimum, or the time limit ends.
         """
         topology = self._work.topology
         return tuple(
@@ -184,7 +184,7 @@ class Programs:
         for job, eligible in enumerate(eligible_links(self._work)):
             if limit is not None and now() - begin > limit:
                 jobs = len(self._work.jobs) - 1
-                raise NoSchedule(f"bfb: {limit:g} s are over after {job} of {jobs} linear programs")
+                raise NoSchedule(f"bfb: {limit:g} s ended after {job} of {jobs} linear programs")
             yield job // self._work.steps, eligible
         self.effort.build_s += now() - begin - (self.effort.solve_s - solved)
 
@@ -200,7 +200,7 @@ class Programs:
         return result
 
     def _without_idle_links(self, eligible: Eligible, seconds: dict[int, tuple[Fraction, Fraction]]) -> float:
-        """Return U, in seconds, with no link paid for that carries nothing (A.5.3)."""
+        """Return U, in seconds, without the α of links that carry nothing (A.5.3)."""
         while True:
             links = LinkTimes(seconds)
             model = time_model(eligible, links)

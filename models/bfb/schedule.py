@@ -1,6 +1,6 @@
 """The BFB schedule: which interval of which shard goes over which in-link in which step.
 
-Within a class all sources are alike, so a class's flow (`models.bfb.sharing`) is laid out on a line: its
+All sources of a class are equivalent, so a class's flow (`models.bfb.sharing`) is laid out on a line: its
 sources end to end, `unit` apart, cut to the links in turn. All but a few sources go whole over one link, and
 every cut is a multiple of 1/unit of a shard. The shards of all owners are cut at the same points, those that
 some pattern uses, so the chunk table is small and a row is a run of chunks.
@@ -32,9 +32,9 @@ class PatternRows(NamedTuple):
     offsets
         int64, shape (patterns + 1,): the rows of each pattern.
     position
-        int32: which of the subproblem's sources.
+        int32: the source, by its position in the subproblem.
     link
-        int32: which of u's in-links.
+        int32: the in-link of u, by its position.
     first, length
         int32: the run of chunks of the shard.
     sizes
@@ -100,7 +100,7 @@ def schedule_of_shares(
     work, patterns
         The subproblems.
     shares
-        How much of each class comes over each of its links.
+        The amount of each class that comes over each of its links.
     what, chunks
         As for `build_schedule`.
 
@@ -130,7 +130,7 @@ TOO_FINE = "the shards would be cut too finely for 64-bit sizes; ask for equal c
 
 
 def _lay_out(patterns: Patterns, shares: LinkShares, chunks: int | None) -> PatternRows:
-    """Cut every pattern's sources to the links."""
+    """Divide every pattern's sources among its links."""
     rows, position, link, begin, end = _cut(patterns, shares.unit, shares.flow)
     unit = np.repeat(shares.unit, np.diff(rows))
     whole = (begin == 0) & (end == unit)
@@ -148,7 +148,7 @@ def _lay_out(patterns: Patterns, shares: LinkShares, chunks: int | None) -> Patt
 def _cut(p: Patterns, units: Int64Array, flow: Int64Array) -> tuple[Any, Any, Any, Any, Any]:
     """Return the rows of each pattern: offsets, then position of the source, in-link, begin and end of each.
 
-    Twice through: once to count the rows, once to write them.
+    The kernel runs twice: once to count the rows, once to write them.
     """
     offsets = np.zeros(len(p.offsets), np.int64)
     for pattern in range(len(units)):

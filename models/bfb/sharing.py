@@ -1,9 +1,9 @@
 """Sharing classes of sources among in-links within their capacities: an integral flow.
 
 A class of n sources supplies n * unit, a link takes at most its `capacity`, and a class may use its eligible
-links only. With all of them equal and capacity / unit = U this is a solution of linear program (3.1) in whole
-numbers; with unit = P and capacity = ceil(U P) it is one of the integer program (A.11), since a flow problem
-with integral capacities has an integral solution: that is why whole chunks cost nothing beyond the ceiling.
+links only. If all capacities are equal and capacity / unit = U, this is a solution of linear program (3.1) in
+whole numbers. With unit = P and capacity = ceil(U P) it is one of the integer program (A.11), since a flow
+problem with integral capacities has an integral solution. So whole chunks cost nothing beyond the ceiling.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from tutti.topologies.kernels import kernel
 
 
 class LinkShares(NamedTuple):
-    """How much of each class comes over each of its links.
+    """The amount of each class that comes over each of its links.
 
     Parameters
     ----------
     unit
-        int64, shape (patterns,): into how many parts a shard is divided there.
+        int64, shape (patterns,): the number of parts of a shard in each pattern.
     flow
-        int64, shape (entries,): how many of these parts each class brings over each of its links.
+        int64, shape (entries,): the number of these parts that each class brings over each of its links.
     """
 
     unit: Int64Array
@@ -65,9 +65,9 @@ class LinkUsers(NamedTuple):
 
 @kernel
 def share(p: Patterns, pattern: int, unit: int, capacity: Int64Array, flow: Int64Array) -> Any:
-    """Place one pattern's sources; `flow`, an entry of the whole table each, receives what goes where.
+    """Place one pattern's sources; `flow`, one entry for each of the whole table, receives the amounts.
 
-    Of `capacity` there is one a link, shape (num_links,).
+    `capacity` has one number for each link, shape (num_links,).
 
     Return which of its classes form a set that needs more than all their links can take: none of them if
     everything is placed. Whole sources go first, so that few are cut; then what is left is placed in parts,
@@ -110,7 +110,7 @@ def _place_whole(s: PatternAssignment, unit: int) -> None:
 
 @kernel
 def _place_parts(s: PatternAssignment) -> None:
-    """Place what is left wherever there is room at once."""
+    """Place what is left on links that have room already."""
     for c in range(len(s.left)):
         for entry in range(s.starts[c], s.starts[c + 1]):
             _put(s, c, entry, min(s.left[c], s.room[s.link[entry]]))
@@ -201,7 +201,10 @@ def _push(s: PatternAssignment, owner: Int64Array, start: int, reached: Any, fin
 
 @kernel
 def share_all(p: Patterns, unit: Int64Array, capacity: Int64Array) -> tuple[Any, int]:
-    """Return the flow on every entry, and the first pattern that does not fit, or -1; its links are alike."""
+    """Return the flow on every entry, and the first pattern that does not fit, or -1.
+
+    All links of a pattern have the same capacity.
+    """
     flow = np.zeros(len(p.link), np.int64)
     for pattern in range(len(p.offsets) - 1):
         if share(p, pattern, unit[pattern], np.full(p.num_links, capacity[pattern]), flow).any():

@@ -1,4 +1,4 @@
-"""Exact BFB costs where all nodes are alike, from those of one node.
+"""Exact BFB costs where all nodes are equivalent, from those of one node.
 
 On a vertex-transitive network U_{u,t} is the same at all nodes u, and
 
@@ -6,7 +6,7 @@ On a vertex-transitive network U_{u,t} is the same at all nodes u, and
 
 in M/B: d + 1 breadth-first searches instead of N (`transitive_cost`). Whether a network is vertex-transitive
 is for the caller to know (`topologies.graphs.symmetry` finds it out); where the nodes are the elements of an
-abelian group, its translations tell, and one search tells all (`balance`):
+abelian group, its translations prove it, and one search gives the cost (`balance`):
 
 Let step i lead from node x to moves[i, x]. If every step is a permutation of the nodes and any two of them
 commute, each is an automorphism, which takes links of step i to links of step i, as moves[j, moves[i, x]] =
@@ -14,10 +14,10 @@ moves[i, moves[j, x]]. From node 0 the steps reach all nodes of a connected netw
 vertex-transitive: the steps themselves are the generators that prove it. Circulants, tori, twisted tori and
 hypercubes are such networks.
 
-The nodes x at distance t from 0 have the last steps {i : d(0, x less step i) = t - 1}. By commuting, a source
-at distance t of any node has such a set for its eligible in-links. So the subproblem of step t, alike at all
-nodes, has a source for each node at distance t from 0, with these links, and by Theorem 19 it is balanced if
-and only if, for every set S of steps,
+The nodes x at distance t from 0 have the last steps {i : d(0, x less step i) = t - 1}. As steps commute, a
+source at distance t of any node has such a set for its eligible in-links. So the subproblem of step t is the
+same at all nodes: it has a source for each node at distance t from 0, with these links. By Theorem 19 it is
+balanced if and only if, for every set S of steps,
 
     d · (nodes at distance t whose last steps all lie in S) <= |S| · (nodes at distance t).
 
@@ -44,12 +44,12 @@ from tutti.topologies.transforms import transpose
 
 
 class Balance(NamedTuple):
-    """What a search from node 0 found.
+    """The result of a search from node 0.
 
     Parameters
     ----------
     reached
-        How many nodes: N if the network is connected.
+        The number of nodes reached: N if the network is connected.
     steps
         The diameter, T_L.
     optimal
@@ -98,7 +98,7 @@ def balance(moves: Int32Array) -> Balance:
     if len(moves) > (most := 16):  # a table of all sets of them is kept
         raise InputError(f"{len(moves)} steps a node; at most {most}")
     if not commute(moves):
-        raise InputError("the steps are no commuting permutations, so the nodes need not be alike")
+        raise InputError("the steps are no commuting permutations, so the nodes need not be equivalent")
     reached, steps, optimal = _search(moves)
     return Balance(int(reached), int(steps), bool(optimal))
 
@@ -140,7 +140,7 @@ def torus_moves(lengths: Sequence[int], twist: int | None = None) -> Int32Array:
     lengths
         At least 3 each.
     twist
-        Of two dimensions; None: that of lengths n and 2n.
+        Twist of two dimensions; None: that of lengths n and 2n.
     """
     sizes = np.array(lengths)
     shifts = np.zeros((len(sizes), len(sizes)), dtype=np.int64)
@@ -165,7 +165,7 @@ def torus_moves(lengths: Sequence[int], twist: int | None = None) -> Int32Array:
 def _search(moves: Int32Array) -> tuple[int, int, bool]:
     """Return nodes reached, levels, and whether all of these are balanced.
 
-    Invariant: queue[first:last] is the level before; of each node found since, `mask` has the last steps.
+    Invariant: queue[first:last] is the level before; for each node found since, `mask` has the last steps.
     """
     degree, nodes = moves.shape
     level = np.full(nodes, -1, np.int32)
@@ -193,7 +193,7 @@ def _search(moves: Int32Array) -> tuple[int, int, bool]:
 
 @kernel
 def _balanced(mask: Int32Array, nodes: Int32Array, inside: Int64Array, degree: int) -> bool:
-    """Whether no set of steps is all that more than its part of the nodes can be reached by."""
+    """Whether no set S of steps is the only one by which more than |S| / d of the nodes can be reached."""
     inside[:] = 0
     for x in nodes:
         inside[mask[x]] += 1

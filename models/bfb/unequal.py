@@ -12,8 +12,8 @@ are the first few by α, and on them U_J = (|J| + sum of α_w / s_w) / (sum of 1
 all sources to that of a set that does not fit, found by a flow (`models.bfb.sharing`), until everything fits
 (Newton's method). All numbers are rationals, so the result is the optimum itself.
 
-With P equal chunks a shard, a link brings floor(P (U - α_w) / s_w) chunks; U_J is then the first moment at
-which these are enough, and since flows in whole numbers suffice, that optimum is exact too.
+With P equal chunks a shard, a link brings floor(P (U - α_w) / s_w) chunks. U_J is then the first moment at
+which these are enough. Since flows in whole numbers suffice, that optimum is exact, too.
 
 `models.bfb.model` has the program itself. Source: dissertation, A.5.3 (and A.5.2 for chunks).
 """
@@ -39,7 +39,7 @@ from tutti.topologies.topology import Topology
 
 @dataclass(frozen=True)
 class LinkTime:
-    """What a link takes: α, and then so long for every shard; both in seconds, exact."""
+    """The times of a link, in seconds, exact: α, and the time of each shard."""
 
     alpha: Fraction
     shard: Fraction
@@ -58,11 +58,11 @@ class SubproblemTimes:
     topology, steps, size
         The network, D(G), and M in bytes.
     patterns
-        The distinct subproblems, those on unlike links apart.
+        The distinct subproblems; those on different links are kept apart.
     values
         U of each, exact; 0 where no source is at that distance.
     shares
-        What each class brings over each of its links by then.
+        The amount that each class brings over each of its links by then.
     """
 
     topology: Topology
@@ -126,7 +126,7 @@ def times(work: Frontiers, size: Fraction, chunks: int | None = None) -> Subprob
 
 
 def least_time(amount: int, links: Sequence[LinkTime]) -> Fraction:
-    """Return when the links together have brought so many shards, at the earliest.
+    """Return the earliest time by which the links together have brought `amount` shards.
 
     Examples
     --------
@@ -145,7 +145,7 @@ def least_time(amount: int, links: Sequence[LinkTime]) -> Fraction:
 
 
 def least_time_in_chunks(amount: int, links: Sequence[LinkTime], chunks: int) -> Fraction:
-    """Return when the links have brought so many shards in whole chunks, of which a shard has `chunks`."""
+    """Return the earliest time for `amount` shards in whole chunks, of which a shard has `chunks`."""
     until = least_time(amount, links)
     brought = [math.floor(link.brings(until) * chunks) for link in links]
     while sum(brought) < amount * chunks:
@@ -156,7 +156,7 @@ def least_time_in_chunks(amount: int, links: Sequence[LinkTime], chunks: int) ->
 
 
 def _by_links(work: Frontiers) -> tuple[Patterns, Int64Array]:
-    """Return the patterns, those on unlike links apart, and the kinds of each one's in-links, -1 for none."""
+    """Return the patterns, apart for different links, and the kinds of each one's in-links, -1 for none."""
     topology, patterns = work.topology, distinct_patterns(work)
     offsets, links = topology.in_links
     position = np.arange(topology.num_links) - np.repeat(offsets[:-1], np.diff(offsets))
@@ -190,7 +190,7 @@ def _ranges(offsets: Int64Array, chosen: Int64Array) -> Int64Array:
 
 
 class _Solver:
-    """Newton's method on one pattern after the other; `flow` collects what goes where."""
+    """Newton's method on one pattern after the other; `flow` collects the amounts."""
 
     def __init__(
         self, patterns: Patterns, kinds: Int64Array, costs: Sequence[LinkTime], chunks: int | None

@@ -3,31 +3,31 @@
 =====================  ========  ===================================================================
 kind                   unit      what no schedule can beat
 =====================  ========  ===================================================================
-``cut``                s/B of M  what must leave a set of nodes, over the bandwidth that leaves it
-``degree``             s/B of M  what must leave (or enter) one rank, over its bandwidth
-``partition``          s/B of M  allreduce: 2(k - 1) transfers a byte between k parts
-``mcf``                s/B of M  all-to-all: lengths that all routes must cover, over what links offer
-``lp``                 s/B of M  allreduce over trees: weighted cuts, over what links offer
-``distance``           s         the α's on the way from a start to an end
-``combined``           s         distance and bandwidth together, at one size
-``broadcast_growth``   s         how fast data spreads if a message holds each link for α
-``cut_gossip``         s         how many ranks messages over a cut can tell of how many others
-``message_count``      s         how much can have come if a message holds only what its sender had
-``first_hop``          s         a link brings what its sender has itself, or pays α twice
-``partition_latency``  s         allreduce: ``partition``, and that nearly all of these wait or are waited for
-``multicast_price``    s         one to all, all to one, allreduce: prices of data where they come and leave
-``path_price``         s         prices of what pairs of ranks send each other, over a message's whole path
-``unicast_price``      s         all-to-all: prices of data on links by how far it has come and has to go
+``cut``                s/B of M  what must leave a set of nodes, over the bandwidth that leaves it.
+``degree``             s/B of M  what must leave (or enter) one rank, over its bandwidth.
+``partition``          s/B of M  allreduce: 2(k - 1) transfers a byte between k parts.
+``mcf``                s/B of M  all-to-all: lengths that all routes must cover, over what links offer.
+``lp``                 s/B of M  allreduce over trees: weighted cuts, over what links offer.
+``distance``           s         the α's of a path from a start to an end.
+``combined``           s         distance and bandwidth together, at one size.
+``broadcast_growth``   s         how fast data spreads if a message holds each link for α.
+``cut_gossip``         s         how many pairs of ranks the messages over a cut can serve.
+``message_count``      s         how much can have arrived if a message holds only what its sender had.
+``first_hop``          s         a link brings only data of its sender, or pays α twice.
+``partition_latency``  s         allreduce: ``partition``, where nearly all transfers wait for another.
+``multicast_price``    s         one to all, all to one, allreduce: prices of data at nodes over time.
+``path_price``         s         prices of the data of pairs of ranks, over a message's whole route.
+``unicast_price``      s         all-to-all: prices of data on links by the distance behind and ahead of it.
 =====================  ========  ===================================================================
 
 ``docs/proofs.md`` states and proves each. ``X.py`` (or the folder ``X``) finds a bound, and ``check_X.py``
 recomputes it from its certificate with code of its own; `check` calls the right one, and `certificate` holds
 what they share. `bandwidth` (by the `bottleneck_cut`) finds ``cut`` and ``degree``, `latency` finds
 ``distance`` and ``combined``, and `partition` finds ``partition`` and ``partition_latency``; every other file
-has the name of its bound. `traffic` sorts what a collective moves, `report` gathers the bounds, `sentences`
-says what a certificate proves, and `written` proves again what was written down. Methods
+has the name of its bound. `traffic` sorts the items of a collective, `report` gathers the bounds, `sentences`
+says what a certificate proves, and `written` checks the output of ``tutti bound --json`` again. Methods
 (`models.all_to_all`, `models.allreduce`) find ``mcf``, ``unicast_price`` and ``lp`` with their own models;
-ForestColl builds on the bottleneck cut. A `BoundKind` from outside brings a proof of its own.
+ForestColl builds on the bottleneck cut. A `BoundKind` of a plug-in brings its own proof.
 """
 
 from tutti.models.bounds.bound import Bound, BoundError, BoundKind, own_bounds

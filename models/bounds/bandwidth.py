@@ -18,20 +18,20 @@ from tutti.topologies.topology import Topology
 from tutti.topologies.transforms import transpose
 
 KEPT = 64
-"""Cuts that are evaluated exactly, after a rating by ranks and bandwidth."""
+"""Largest number of cuts that are evaluated exactly, after a rating by ranks and bandwidth."""
 
 KEPT_OF_MANY = 8
 RATED_PAIRS = 4 * 10**6
-"""Pairs of ranks times cuts that are evaluated at most, unless fewer than `KEPT_OF_MANY` cuts were left."""
+"""Largest number of pairs of ranks times cuts that are evaluated; but `KEPT_OF_MANY` cuts always are."""
 
 MOST_ENUMERATED = 12
-"""Nodes of a network of which all cuts are candidates: some 4,000."""
+"""Largest network of which all cuts are candidates; 12 nodes have some 4,000."""
 
 RATED_PRODUCTS = 4 * 10**9
-"""Additions for a first rating of all cuts at most: some seconds."""
+"""Largest number of additions for an exact rating of all cuts, which takes some seconds."""
 
 COMPARED_CELLS = 4 * 10**7
-"""Links times nodes that are compared at most (a byte each)."""
+"""Largest number of links times nodes that are compared, a byte each."""
 
 
 def exit_bandwidth(topology: Topology, inside: BoolArray) -> Fraction:
@@ -73,10 +73,10 @@ def degree_bound(topology: Topology, traffic: Traffic) -> Bound:
 def cut_bound(topology: Topology, traffic: Traffic) -> Bound:
     """Return the time that a bottleneck cut needs.
 
-    For a single collective whose items all spread from, or collect to, one rank or everyone the cut is the
-    worst of all (`models.bounds.bottleneck_cut`). For several groups at once, and for all-to-all, it is the
-    worst of a family (`candidate_cuts` and each group's own bottleneck): a valid bound, perhaps not the best,
-    but for small networks, all of whose cuts are looked at. ``maximum`` in the certificate says which.
+    If the items of a single collective all spread from, or collect to, one rank or all ranks, this is the
+    worst cut of all (`models.bounds.bottleneck_cut`). For several groups, and for all-to-all, it is the worst
+    of a family (`candidate_cuts` and each group's own bottleneck). That is a valid bound but perhaps not the
+    largest, except on small networks, of which all cuts are tried. ``maximum`` in the certificate says which.
     """
     exact = _bottlenecks(topology, traffic)
     alone = len(traffic.members) == 1 and exact is not None
@@ -99,7 +99,7 @@ def _time_of(topology: Topology, traffic: Traffic, inside: BoolArray) -> Fractio
 
 
 def _bottlenecks(topology: Topology, traffic: Traffic) -> list[BoolArray] | None:
-    """Return the bottleneck cuts of every group by itself, or None where a flow can't tell them."""
+    """Return the bottleneck cut of each group alone, or None where a flow can't find it."""
     backwards = transpose(topology)
     try:
         outward = [_worst(topology, *question) for question in _questions(traffic)]
@@ -114,7 +114,7 @@ def _worst(topology: Topology, weights: Int64Array, sinks: Sequence[int]) -> Boo
 
 
 def _questions(traffic: Traffic) -> Iterator[tuple[Int64Array, list[int]]]:
-    """Yield weights and sinks of all questions (★) that the traffic outwards of a cut asks."""
+    """Yield the weights and sinks of every maximum (★) that the traffic out of a cut asks for."""
     for index, members in enumerate(traffic.members):
         weights = np.zeros(traffic.num_ranks, dtype=np.int64)
         weights[members] = traffic.spread[traffic.of_group[index]]
@@ -130,7 +130,7 @@ def _questions(traffic: Traffic) -> Iterator[tuple[Int64Array, list[int]]]:
 
 
 def _common_ends(traffic: Traffic) -> Iterator[tuple[BoolArray, int]]:
-    """Yield the pairs of each group that have one end (as in gather), and that."""
+    """Yield the pairs of each group that have one end in common (as in gather), and that end."""
     for group in np.unique(traffic.pairs.group):
         chosen = traffic.pairs.group == group
         ends = np.unique(traffic.pairs.end[chosen])
@@ -141,11 +141,11 @@ def _common_ends(traffic: Traffic) -> Iterator[tuple[BoolArray, int]]:
 def candidate_cuts(topology: Topology, traffic: Traffic) -> list[BoolArray]:
     """Return cuts that may be tight where no max-flow finds the worst: all-to-all, several groups.
 
-    They are masks over nodes, the same ones at every call: each host and all but it; the ranks nearer to one
-    end of a link than to the other, and all but those (on a torus or hypercube these halve it); each of
-    several groups, the ranks at one place in them, and all but those; of up to `MOST_ENUMERATED` nodes all
-    cuts; the ranks that bound by degree. Of all but the last, the `KEPT` best by what leaves them (`_moved`)
-    over the bandwidth out.
+    They are masks over nodes, the same at every call. The candidates are the hosts; the ranks nearer to one
+    end of a link than to the other (on a torus or hypercube these halve it); each of several groups, and the
+    ranks at one place in them. On up to `MOST_ENUMERATED` nodes they are all cuts. Complements are candidates
+    too. The `KEPT` best of these by what leaves them (`_moved`) over the bandwidth out are returned, after
+    the worst single ranks.
     """
     families = [*_hosts(topology), *_link_sides(topology), *_lines(topology, traffic)]
     if topology.num_nodes <= MOST_ENUMERATED:
@@ -161,9 +161,9 @@ def candidate_cuts(topology: Topology, traffic: Traffic) -> list[BoolArray]:
 
 
 def _moved(traffic: Traffic, cuts: BoolArray) -> FloatArray:
-    """Return what leaves each set of ranks, or about that: what pairs move is then taken to be spread evenly.
+    """Return what leaves each set of ranks, or an estimate by pairs' data that is spread evenly.
 
-    That is so in an equal all-to-all among all ranks; else it is done where there is too much to count.
+    The estimate is exact for an equal all-to-all among all ranks; else it is used where counting takes long.
     """
     inside, pairs = cuts.astype(np.float64), traffic.pairs
     moved = np.zeros(len(cuts))

@@ -12,9 +12,9 @@ the paper's 1/x* (ranks per B/s, so that allgather takes 1/x* · M/N); with the 
 is the time in units of M. Weights at the root only give broadcast, one sink alone gives gather, and the
 transposed network gives reduce-scatter, reduce and scatter.
 
-Whether a ratio 1/x is at least the maximum, max-flows tell (Theorem 23): join a source s to every node v
-by an arc of capacity w(v)·x; then 1/x ≥ 1/x* if and only if every sink can be sent w(V)·x. If a sink
-can't, the minimum cut between s and it has a ratio above 1/x. All numbers are integers: with 1/x = p/q in
+Max-flows tell whether a ratio 1/x is at least the maximum (Theorem 23). Join a source s to every node v by an
+arc of capacity w(v)·x; then 1/x ≥ 1/x* if and only if every sink can be sent w(V)·x. If a sink can't, the
+minimum cut between s and it has a ratio above 1/x. All numbers are integers: with 1/x = p/q in
 units of the bandwidths' greatest common divisor, links get capacity p·b and source arcs q·w.
 """
 
@@ -66,11 +66,11 @@ def bottleneck_cut(
 ) -> Cut:
     """Return a cut of the largest ratio, found by Newton's method on cuts.
 
-    Start from the worst cut around one sink. While some sink can't be sent everything at the present
-    ratio, go on with the ratio of its minimum cut, which is larger (Dinkelbach's method); when all can,
-    the present cut is the maximum. A sink t that passed is safe at every larger ratio, so from then on
-    only cuts with t inside matter: t becomes a source, its flow stays, and the next sink needs only the
-    flow that its surroundings lack. Hence one cheap flow a sink and a few dear ones.
+    Start from the worst cut around one sink. While some sink can't be sent everything at the present ratio,
+    take the ratio of its minimum cut, which is larger (Dinkelbach's method). When all can, the present cut is
+    the maximum. A sink t that passed is safe at every larger ratio, so from then on only cuts with t inside
+    matter. So t becomes a source, its flow stays, and the next sink needs only the flow that its surroundings
+    lack. So there is one cheap flow a sink, and few expensive ones.
 
     Parameters
     ----------
@@ -128,10 +128,10 @@ def binary_search_cut(
 ) -> Cut:
     """Return a cut of the largest ratio by Algorithm 1 (dissertation 4.5.2): the reference.
 
-    The paper's l, r and its tolerance 1/X², with X a bound of the denominator of 1/x*, are generalised to
-    weights (B.5.1: w(S*) is at most w(V) less the smallest weight of a sink, so B⁺(S*) is at most that
-    over l). Midpoints are taken as fractions of denominator at most 2X²: they stay within the middle half
-    of [l, r], so that the search still ends, and int64 capacities hold. A last round verifies the ratio.
+    The paper's l, r and tolerance 1/X², with X a bound of the denominator of 1/x*, are generalised to
+    weights. By B.5.1 w(S*) is at most w(V) less the smallest weight of a sink, so B⁺(S*) is at most that over
+    l. Midpoints are fractions of denominator at most 2X². They stay within the middle half of [l, r], so that
+    the search still ends, and int64 capacities hold. A last round verifies the ratio.
 
     Parameters, returns and raises as `bottleneck_cut`; refuses a larger part of the networks, since X² enters
     the capacities.
@@ -158,7 +158,7 @@ def binary_search_cut(
 
 
 class _CutProblem:
-    """A question about cuts, in integers: bandwidths over `unit`, weights over `weight_unit`."""
+    """A maximum (★) to find, in integers: bandwidths over `unit`, weights over `weight_unit`."""
 
     def __init__(
         self,
@@ -212,7 +212,7 @@ class _CutProblem:
 
 
 def fed_network(topology: Topology, weight: Int64Array, backend: Callable[..., Network]) -> Network:
-    """Return the auxiliary network of Figures 4.6(b) and B.3: a source more, with an arc to each root.
+    """Return the auxiliary network of Figures 4.6(b) and B.3: a source is added, with an arc to each root.
 
     Parameters
     ----------
@@ -221,7 +221,7 @@ def fed_network(topology: Topology, weight: Int64Array, backend: Callable[..., N
     weight
         Capacities of the arcs to the roots, those above 0; shape (nodes,), or of the first ones.
     backend
-        What makes the network.
+        The class of the network.
     """
     source, roots = topology.num_nodes, np.flatnonzero(weight)
     tails = np.concatenate([topology.source, np.full(len(roots), source)])

@@ -33,13 +33,13 @@ UNITS = {
         (SECONDS,),
     ),
 }
-"""Of each kind's value; kinds from outside may have either."""
+"""The units that values of each kind may have; kinds of plug-ins may have either."""
 ANY_SCHEDULE = "any schedule"
-"""The ``scope`` of a certificate that has one, where the bound holds for all schedules."""
+"""The ``scope`` of a certificate whose bound holds for all schedules; bounds without a scope do, too."""
 
 
 ASKED_SECONDS = 600.0
-"""The most seconds that each kind of bound by linear programs may take where the user asks for it (``--lp``).
+"""Largest number of seconds for each kind of bound by linear programs that the user asks for (``--lp``).
 A larger value lets large networks have bounds that are nearer to the optimum of the program."""
 
 
@@ -49,7 +49,7 @@ class BoundError(TuttiError):
 
 @dataclass(frozen=True)
 class Bound:
-    """No schedule is faster than this, and why.
+    """A time that no schedule can beat, with a certificate that proves it.
 
     Parameters
     ----------
@@ -73,12 +73,12 @@ class Bound:
     certificate: Mapping[str, Any]
 
     def __post_init__(self) -> None:
-        """Replace a kind's name of an earlier version."""
+        """Replace the name that a kind had in an earlier version."""
         object.__setattr__(self, "kind", current_kind(self.kind))
 
     @property
     def scope(self) -> str:
-        """What it holds for: any schedule, or those over trees."""
+        """The schedules for which it holds: any schedule, or those over trees."""
         return str(self.certificate.get("scope", ANY_SCHEDULE))
 
     @property
@@ -98,7 +98,7 @@ class Bound:
             return self.value * size
         made_for = self.certificate.get("size_bytes")
         if made_for is not None and Fraction(made_for) != size:
-            raise InputError(f"{self.kind} bound made for {made_for} bytes, asked at {size}; make it anew")
+            raise InputError(f"{self.kind} bound holds for {made_for} bytes, not for {size}; find it again")
         return self.value
 
     def check(self, topology: Topology, collective: Collective) -> None:
@@ -129,18 +129,19 @@ def _hold_to(bound: Bound, value: Fraction) -> None:
 
 @dataclass(frozen=True)
 class BoundKind:
-    """A kind of bounds from outside: who finds one, and what its certificate proves.
+    """A kind of bounds of a plug-in: the function that finds one, and the proof of its certificates.
 
     Parameters
     ----------
     name
-        The `Bound.kind` of what is found.
+        The `Bound.kind` of the bounds that it finds.
     find
         ``(topology, collective, size) -> Bound | None``, on any schedule; `size` is M in bytes, or None where
-        only a bound in s/B is asked for. None where it does not apply.
+        only a bound in s/B is wanted. It returns None where it does not apply.
     prove
         ``(certificate, topology, collective) -> Fraction``: the value, recomputed from the certificate by
-        code that `find` does not call, as the ``check_*`` modules do. It checks every bound found at once.
+        code that `find` does not call, as the ``check_*`` modules do. It checks each bound right after
+        `find`.
     """
 
     name: str
@@ -170,9 +171,9 @@ class BoundKind:
 
 
 def own_bounds(schedule: Schedule) -> list[Bound]:
-    """Return what a schedule's method proved of all schedules, each bound checked by its certificate alone.
+    """Return the bounds on any schedule that a schedule's method proved, each checked by its certificate.
 
-    They stand in ``stats["bounds"]``; those that hold over trees only are left out.
+    They stand in ``stats["bounds"]``; bounds on tree schedules only are left out.
 
     Raises
     ------

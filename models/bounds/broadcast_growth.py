@@ -1,22 +1,22 @@
 """The bound that counts messages: each holds a link for α, so what one rank has spreads link by link.
 
-Behind a switch that only forwards, a rank with one port tells one other at a time, however near all are:
-the postal model (Bar-Noy and Kipnis, doi 10.1145/140901.140903), on any network. Switches that only
-forward and are joined by links are a *fabric* c; nodes at it hear through it. X(u, t) counts the ranks that
-can at most have heard of u's data within t, and R(c, u, t) the nodes that can from u through c alone, u too:
+A rank with one port behind a switch that only forwards sends to one rank at a time, however near all are.
+This is the postal model (Bar-Noy and Kipnis, doi 10.1145/140901.140903), on any network. Switches that only
+forward and are joined by links are a *fabric* c; nodes at it receive data through it. X(u, t) is the most
+ranks that can have u's data within t, and R(c, u, t) the most nodes, u too, that can by c alone:
 
-    R(c, u, t) = min(nodes at c, 1 + Σ over links e = (u, w) into c, j ≥ 0 of R(c, w, t - (j + 1) α(e))),
-    X(u, t) = min(ranks within α-distance t of u, 1 + what links bring + Σ over c of the less of
-                  Σ over s ≤ t of (R(c, u, s) - R(c, u, s - 1)) Y(c, t - s),
-                  Σ over links e = (u, w) into c, j ≥ 0 of X(w, t - (j + 1) α(e))).
+    R(c, u, t) = min(nodes at c, 1 + Σ over links e = (u, w) into c, j ≥ 0 of R(c, w, t - (j + 1) α(e))).
+    P(c, u, t) = Σ over s ≤ t of (R(c, u, s) - R(c, u, s - 1)) Y(c, t - s).
+    Q(c, u, t) = Σ over links e = (u, w) into c, j ≥ 0 of X(w, t - (j + 1) α(e)).
+    X(u, t) = min(ranks within α-distance t of u, 1 + what links bring + Σ over c of min(P, Q)).
 
-A switch w of c has the largest R(c, w', t - α(e')) and X(w', t - α(e')) of its links e' = (w, w') instead of
-the sum: a message leaves it over one link. Y(c, t) is the largest X(v, t | c) of those at c, in which c is
-left out of the sum: R has counted what it brings. What a link joins to u without such a switch hears of it
-once, so that it counts once, for the fastest link, and without u, from which it has it: X(w, t | u), where u
-is left out.
+A message leaves a switch w of c over one link. So w has the largest R(c, w', t - α(e')) and X(w', t - α(e'))
+of its links e' = (w, w') instead of the sum. Y(c, t) is the largest X(v, t | c) of the nodes v at c, in which
+c is left out of the sum: R has counted what it brings. A node that a link joins to u without such a switch
+receives u's data once. So it counts once, for the fastest link, as X(w, t | u), where u is left out.
+
 The first t at which X(u, t) is the number of ends of what starts at u is a bound; and so it is with links
-reversed, for all that one end hears of. Without such switches it is the distance, and left out. Proof:
+reversed, for all data that one end needs. Without such switches it is the distance, and left out. Proof:
 ``docs/proofs.md``.
 """
 
@@ -37,19 +37,19 @@ from tutti.topologies.exact import BoolArray, Int32Array, Int64Array, json_numbe
 from tutti.topologies.topology import Topology
 
 MOST_NODES = 2048
-"""Larger networks are left out: every pair of nodes counts here."""
+"""Largest number of nodes: every pair of them counts here. There is no bound for larger networks."""
 MOST_LINKS = 2**17
-"""So are those with more links than this."""
+"""Largest number of links of a network that gets this bound."""
 MOST_GROUPS = 4
-"""So many groups are looked at; those of one collective are mostly alike."""
+"""Largest number of groups that are tried; those of one collective are mostly equal."""
 DISTANCE_TICKS = 64
-"""The largest α-distance has at most so many ticks: with finer α they are rounded down."""
+"""Largest number of ticks in the largest α-distance; each α is rounded down to ticks."""
 MOST_TICKS = 512
-"""Most ticks that the search looks at. What is not reached by then takes longer."""
+"""Largest number of ticks that the search counts; a rank that is not reached by then takes longer."""
 
 
 def broadcast_growth_bound(topology: Topology, traffic: Traffic, distances: AlphaDistances) -> Bound | None:
-    """Return the longest time in which one rank's data can reach all, or all data one rank.
+    """Return the longest time in which one rank's data can reach all, or all data can reach one rank.
 
     None where no switch only forwards, ranks are in several groups, or the network is too large. The
     certificate has the rank, the direction (``out``: what it starts with, ``in``: what it ends with), how
@@ -88,7 +88,7 @@ def broadcast_growth_bound(topology: Topology, traffic: Traffic, distances: Alph
 
 @dataclass(frozen=True)
 class _SlowestRank:
-    """The rank whose data (``outward``), or whose knowledge, takes so many ticks to reach all `needed`."""
+    """The rank whose data (``outward``), or whose knowledge, takes `ticks` ticks to reach all `needed`."""
 
     node: int
     outward: bool
@@ -125,7 +125,7 @@ def forwarding(topology: Topology) -> BoolArray:
 
 
 def tick_of(distances: AlphaDistances) -> int:
-    """Return the length of a tick over α's denominator: their greatest divisor, if distances stay short."""
+    """Return a tick over α's denominator: the common divisor of all α, if distances then have few ticks."""
     divisor = max(1, int(np.gcd.reduce(distances.topology.alpha.numerators)))
     farthest = int(distances.nodes.max())
     return divisor * max(1, -(-farthest // (divisor * DISTANCE_TICKS)))
@@ -140,11 +140,11 @@ class _SpreadingLinks:
     alpha: Int64Array
 
     def chosen(self, which: BoolArray | Int64Array) -> _SpreadingLinks:
-        """Return some of them."""
+        """Return the chosen links."""
         return _SpreadingLinks(self.source[which], self.target[which], self.alpha[which])
 
     def before(self, tick: int, table: Int64Array, column: Int32Array | None = None) -> Int64Array:
-        """Return the table's entries an α before the tick: 0 before the beginning, and where α is 0.
+        """Return the table's entry α before the tick for each link: 0 before the beginning, or without α.
 
         Nodes with a link without α need no sum.
         """
@@ -154,18 +154,19 @@ class _SpreadingLinks:
 
 
 class _Fabric:
-    """Which nodes are at which fabric, given the links of a network and which nodes only forward.
+    """The nodes at each fabric, given the links of a network and the nodes that only forward.
 
     Attributes
     ----------
     of, node
-        int32, shape (places,): each fabric with each node that a link joins to it, and its switches.
+        int32, shape (places,): a place is a fabric with one of its switches or with a node that a link joins
+        to it.
     hears
         bool, shape (places,): whether the node keeps data and a link of the fabric leads to it.
     size
-        int64, shape (fabrics,): how many hear.
+        int64, shape (fabrics,): the number of such nodes.
     links
-        Those of fabrics, between places.
+        The links of fabrics, between places.
     forwards
         bool, shape (places,): whether the node is a switch of the fabric.
     """
@@ -185,7 +186,7 @@ class _Fabric:
 
 
 class _Brought:
-    """What messages over a fabric's links bring, tick after tick, of the `values` where they end."""
+    """Sums, tick after tick, of the `values` at the ends of the messages over a fabric's links."""
 
     def __init__(self, fabric: _Fabric) -> None:
         self._fabric = fabric
@@ -193,7 +194,7 @@ class _Brought:
         self._sums = np.zeros((MOST_TICKS, len(fabric.links.source)), dtype=np.int64)
 
     def at(self, tick: int) -> Int64Array:
-        """Return it for each place where they start: the sum, or of a switch the most of one link."""
+        """Return the sum for each place where messages start; for a switch, the most of one link."""
         links = self._fabric.links
         first = links.before(tick, self.values, links.target)
         self._sums[tick] = first + links.before(tick, self._sums)
@@ -213,7 +214,8 @@ class Growth:
     members
         The ranks that count.
     outward
-        Whether data goes along the links: who hears of a node. Else whom a node can have heard of.
+        Whether data goes along the links, and X counts who can have a node's data; else whose data it can
+        have.
     """
 
     def __init__(
@@ -268,7 +270,7 @@ class Growth:
 
     @cached_property
     def _joined(self) -> tuple[_SpreadingLinks, Int64Array]:
-        """The fastest link between each two nodes that hear, and which of them leads back, -1 for none."""
+        """The fastest link between each two nodes that keep data, and which leads back, -1 for none."""
         forwards, nodes = forwarding(self.topology), self.topology.num_nodes
         links = self._links.chosen(~forwards[self._links.source] & ~forwards[self._links.target])
         pair = links.source.astype(np.int64) * nodes + links.target
@@ -281,7 +283,7 @@ class Growth:
 
     @cached_property
     def _near(self) -> Int64Array:
-        """int64 (ticks, nodes): the members within so many ticks of each node."""
+        """int64 (ticks, nodes): the number of members within that many ticks of each node."""
         distance = self.distances.nodes if self.outward else self.distances.nodes.T
         away = distance[:, self.members] // tick_of(self.distances)
         node = np.broadcast_to(np.arange(len(away))[:, None], away.shape)

@@ -1,4 +1,4 @@
-"""What the checks of certificates share: the items of a collective, and distances in a network.
+"""Code that the checks of certificates share: the items of a collective, and distances in a network.
 
 It imports nothing that finds bounds.
 """
@@ -16,11 +16,11 @@ from tutti.topologies.errors import InputError
 from tutti.topologies.topology import Topology
 
 Certificate = Mapping[str, Any]
-"""Keys by kind; see each ``check_*`` module."""
+"""The content of a certificate; each ``check_*`` module says which keys it needs."""
 
 
 MOST_TICKS = 10**4
-"""The most ticks of a certificate. More would take minutes to count."""
+"""Largest number of ticks in a certificate; more would take minutes to count."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def strengthened(topology: Topology, able: Iterable[int]) -> Topology:
     Raises
     ------
     InputError
-        If one is no switch.
+        If one of them is not a switch.
     """
     more = frozenset(able)
     if not more:
@@ -74,7 +74,7 @@ def strengthened(topology: Topology, able: Iterable[int]) -> Topology:
 
 
 def inside_of(certificate: Certificate, topology: Topology) -> frozenset[int]:
-    """Return S: the ranks and switches given, or what the cut around one rank means."""
+    """Return S: the given ranks and switches, or the set whose cut is around the given rank."""
     if "ranks" in certificate:
         return frozenset([*certificate["ranks"], *certificate["switches"]])
     alone = frozenset([certificate["node"]])
@@ -97,14 +97,14 @@ def shortest_path(topology: Topology, origin: int, goal: int) -> tuple[Fraction,
 
 
 def all_distances(topology: Topology, *, backwards: bool = False) -> list[list[int]]:
-    """Return the α-distances from (to) each node, over the denominator of α; -1: none."""
+    """Return the α-distances from (to) each node, over the denominator of α; -1 where there is no path."""
     return [dijkstra(topology, v, backwards=backwards)[0] for v in range(topology.num_nodes)]
 
 
 def dijkstra(
     topology: Topology, origin: int, *, backwards: bool = False, lengths: Sequence[int] | None = None
 ) -> tuple[list[int], list[int]]:
-    """Return distances from (to) `origin` and the node before each; -1: none.
+    """Return distances from (to) `origin` and the node before each; -1 where there is no path.
 
     They are over the denominator of α, unless other lengths are given.
     """

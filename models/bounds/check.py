@@ -51,7 +51,7 @@ PROOFS: dict[str, Proof] = {
 
 
 REMOVED = {"chains": "0.2"}
-"""Kinds of bounds of earlier versions, and the first version without each."""
+"""Kinds of bounds that were removed, and the first version without each."""
 
 OLD_NAMES = {
     "crossings": "cut_gossip",
@@ -63,11 +63,11 @@ OLD_NAMES = {
     "relays": "unicast_price",
     "transfers": "partition_latency",
 }
-"""Names of kinds before version 0.2, which old certificates have, and the names of today."""
+"""Names that kinds have in certificates from before version 0.2, and their names today."""
 
 
 def current_kind(kind: str) -> str:
-    """Return today's name of a kind of bounds; a kind from outside keeps a name that one had here earlier."""
+    """Return today's name of a kind of bounds, unless a plug-in's kind has the old name."""
     return kind if kind in PROOFS else OLD_NAMES.get(kind, kind)
 
 
@@ -77,7 +77,7 @@ def proven(kind: str, certificate: Certificate, topology: Topology, collective: 
     Raises
     ------
     InputError
-        If there is no such kind, or the certificate is no certificate for this problem.
+        If there is no such kind, or the certificate does not fit this problem.
     """
     kind = current_kind(kind)
     if kind not in PROOFS and kind in REMOVED:

@@ -124,7 +124,7 @@ class Reachability:
         return self.r[at].get((c, node), 1)
 
     def _through(self, c: int, node: int, now: int) -> int:
-        """Return how many hear through a fabric: in it and from there, or message by message."""
+        """Return how many can have the data by a fabric: in it and from there, or message by message."""
         in_it = sum(
             (self._reached(c, node, after) - self._reached(c, node, after - 1)) * self.y[now - after][c]
             for after in range(1, now + 1)
@@ -142,7 +142,7 @@ class Reachability:
         return {self.fabric[head] for head, _ in self.out[node] if head in self.fabric}
 
     def _neighbours(self, node: int, now: int) -> dict[int, int]:
-        """Return what is heard through each neighbour that hears itself, without this node."""
+        """Return X of each neighbour that keeps data, without this node."""
         found: dict[int, int] = {}
         for head, alpha in self.out[node]:
             if head in self.able:
@@ -156,7 +156,7 @@ class Reachability:
 
 
 def _fabrics(out: Sequence[Sequence[tuple[int, int]]], able: frozenset[int]) -> dict[int, int]:
-    """Return for each node that only forwards the first of those that such nodes join it to."""
+    """Return for each node that only forwards the first of those that are joined to it by such nodes."""
     first = {node: node for node in range(len(out)) if node not in able}
     joined = [(tail, head) for tail in first for head, _ in out[tail] if head in first]
     while True:

@@ -31,13 +31,13 @@ from tutti.topologies.topology import Topology
 from tutti.topologies.units import exact_number
 
 PARTS = 2**42
-"""M is counted in so many parts: what can be served upwards, what must be downwards."""
+"""Number of parts into which M is cut: what can be served is rounded up, what is needed down."""
 MOST_RANKS = 1024
-"""So that sums fit 64 bits."""
+"""Largest number of ranks, so that sums fit 64 bits."""
 
 
 class Crossing:
-    """I and O of ``docs/proofs.md``, and what links serve.
+    """I and O of ``docs/proofs.md``, and the data that links serve.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class Crossing:
     inside
         S.
     items
-        What is moved.
+        The items that are moved.
     tick
         Seconds.
 
@@ -55,15 +55,15 @@ class Crossing:
     distance
         α-distances over α's denominator, from each node to each, -1 for none.
     needed
-        What all pairs that S parts have, in parts of M.
+        The data of all pairs that S separates, in parts of M.
     heard, told
-        Of whom a node can depend, and who can hear of it.
+        The ranks whose data a node can have, and the ranks that can have its data.
     share
-        What a pair has at most, in parts of M.
+        The largest share of a pair, in parts of M.
     of_start, for_end
-        Whether what a start has is its own, and what an end gets.
+        Whether the data of a start is its own, and that of an end.
     own, due
-        What each rank starts with, and ends with, if it is its own, in parts of M.
+        The data that each rank starts with, and ends with, if it is its own, in parts of M.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Crossing:
         self.due = _alone(shares, 1, summed=self.of_start) if self.for_end else {}
 
     def serve(self, size: Fraction, parts: int, ticks: int) -> bool:
-        """Return whether links can serve all pairs in that many ticks, cut in parts, at most."""
+        """Return whether links can serve all pairs in that many ticks, each of which is cut in parts."""
         most, left = -(-PARTS * self.share.numerator // self.share.denominator), int(PARTS * self.needed)
         total, known, tick = 0, dict[object, int](), self.tick
         before = [(moment + 1) * tick / parts for moment in range(ticks + 1)]
@@ -137,7 +137,7 @@ class Crossing:
         return int(served[0])
 
     def _entries(self) -> Mapping[tuple[int, int, Fraction, Fraction], int]:
-        """Return the links into S that are not the same: ends, α, bandwidth, and how many there are."""
+        """Return the different links into S: ends, α, bandwidth, and how many of each there are."""
         links = zip(
             self.topology.source.tolist(),
             self.topology.target.tolist(),
@@ -158,23 +158,23 @@ class Crossing:
         return max((self.heard.until(now - d + 1)[node] for node, d in away if 0 <= d <= now), default=0)
 
     def _hearing(self, head: int, left: int) -> int:
-        """Return O of links into a node, so many whole ticks before all is over."""
+        """Return O of links into a node, `left` whole ticks before the end."""
         away = [(node, self._ticks(head, node)) for node in self.holders]
         return max((self.told.until(left - d + 1)[node] for node, d in away if 0 <= d <= left), default=0)
 
     def _ticks(self, tail: int, head: int) -> int:
-        """Return the whole ticks of the way from node to node; -1 for none."""
+        """Return the whole ticks of the path from node to node; -1 if there is none."""
         away = self.distance[tail][head]
         return int(away / (self.tick * self.topology.alpha.denominator)) if away >= 0 else -1
 
 
 class _Ports:
-    """What nodes that hold data can have been brought, or pass on (if not `into`), by some moments."""
+    """The data that nodes can have received, or (if not `into`) pass on, by some moments."""
 
     def __init__(self, crossing: Crossing, size: Fraction, moments: Sequence[Fraction], into: bool) -> None:
         self.topology, self.holders = crossing.topology, crossing.holders
         self.distance, self.size, self.into = crossing.distance, size, into
-        # a part of a second of which α and moments are whole numbers, and the moments in these
+        # a fraction of a second of which α and moments are whole multiples, and the moments in it
         parts = lcm(self.topology.alpha.denominator, *(moment.denominator for moment in moments))
         self._unit, times = Fraction(1, parts), [int(moment * parts) for moment in moments]
         self._times = np.array(times, dtype=object)
@@ -201,13 +201,13 @@ class _Ports:
         return found
 
     def _apart(self, first: int, last: int) -> Fraction | None:
-        """Return α from node to node, in seconds, or the other way; None for never."""
+        """Return α from node to node, or back if not `into`, in seconds; None if there is no path."""
         away = self.distance[first][last] if self.into else self.distance[last][first]
         return Fraction(away, self.topology.alpha.denominator) if away >= 0 else None
 
     @cached_property
     def _links(self) -> Mapping[int, Sequence[tuple[Fraction, Fraction]]]:
-        """By node the α of the shortest way over each of its links to another, and the link's bandwidth."""
+        """For each node and each of its links: the least α over it to another holder, and its bandwidth."""
         source, target = self.topology.source.tolist(), self.topology.target.tolist()
         ends = zip(*((target, source) if self.into else (source, target)), strict=True)
         found: defaultdict[int, list[tuple[Fraction, Fraction]]] = defaultdict(list)
@@ -241,7 +241,7 @@ def prove_cut_gossip(certificate: Certificate, topology: Topology, collective: C
 
 
 def _alone(shares: Mapping[tuple[int, int], Fraction], side: int, *, summed: bool) -> dict[int, Fraction]:
-    """Return what each rank starts with (side 0) or ends with: for each other its own, if summed, or one."""
+    """Return each rank's data as a start (side 0) or end: the sum of its pairs' if `summed`, else one's."""
     found: defaultdict[int, list[Fraction]] = defaultdict(list)
     for pair, share in shares.items():
         found[pair[side]].append(share)

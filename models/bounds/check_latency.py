@@ -44,7 +44,7 @@ def prove_combined(certificate: Certificate, topology: Topology, collective: Col
 def _counted(
     certificate: Certificate, topology: Topology, inside: frozenset[int], least: Fraction
 ) -> Callable[[Item], bool]:
-    """Return which items take at least that long (in units of α) on their way through the cut."""
+    """Return a test: which items take at least that long (in units of α) on their way through the cut."""
     outside = frozenset(range(topology.num_ranks)) - inside
     if "node" not in certificate:
         near = [d[end] for d in _distances(topology, inside) for end in outside if d[end] < least]

@@ -31,7 +31,7 @@ def prove_lp(certificate: Certificate, topology: Topology, collective: Collectiv
         distance = dijkstra(topology, rank, lengths=lengths)[0]
         for other in everyone - {rank}:
             if max(_between(sides, rank, other)) > distance[other]:
-                raise InputError(f"lp bound: more weight lies between {rank} and {other} than they are apart")
+                raise InputError(f"lp bound: cuts between {rank} and {other} weigh more than the distance")
     least = min(sum(weight for _, weight, side in sides if rank in side) for rank in everyone)
     value = least / sum(b * length for b, length in zip(topology.bandwidth, lengths, strict=True))
     anyone = certificate["scope"] == "any schedule"

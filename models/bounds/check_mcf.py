@@ -20,7 +20,7 @@ from tutti.topologies.exact import INT64_MAX, IntArray
 from tutti.topologies.topology import Topology
 
 _STARTS_AT_ONCE = 64
-"""Rows of distances held at a time."""
+"""Number of rows of distances held at a time."""
 
 
 def prove_mcf(certificate: Certificate, topology: Topology, collective: Collective) -> Fraction:

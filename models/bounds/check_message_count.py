@@ -25,23 +25,24 @@ from tutti.topologies.transforms import transpose
 from tutti.topologies.units import exact_number
 
 PARTS = 2**44
-"""M is counted in so many parts: what can come upwards, what must come downwards."""
+"""Number of parts into which M is cut: what can come is rounded up, what must come down."""
 _CASES = np.array([(0, 1, 0), (0, 0, 1), (1, 1, 1)])
-"""What a last message adds to, what comes besides (X or Z), and what it holds (from the tail, or through)."""
+"""For a last message: what it adds to (X or Z), what adds to its stock (X or Z), and the stock (tail or
+before)."""
 
 
 @dataclass(frozen=True)
 class ReceiptDemand:
-    """Who starts with which share of M, and who needs all of it.
+    """The ranks that start with data, their shares of M, and the ranks that need all of it.
 
     Parameters
     ----------
     starts
         The share of each rank that starts with something.
     ends
-        Those that need all.
+        The ranks that need all.
     adds
-        Whether two ranks start with as much as both do, or (sums) with as much as one.
+        Whether two ranks together start with as much as both do, or (sums) with as much as one.
     """
 
     starts: Mapping[int, Fraction]
@@ -55,14 +56,14 @@ class ReceiptDemand:
         return {rank: int(share * denominator) for rank, share in self.starts.items()}, denominator
 
     def so_far(self, ranks: Iterable[int], places: Iterable[int]) -> list[int]:
-        """Return with how many parts of M the first so many of these start, for each number; upwards."""
+        """Return the parts of M with which the first ranks start, as many as each place says; rounded up."""
         exact, denominator = self._exact
         shares = [0, *(exact[rank] for rank in ranks)]
         together = list(accumulate(shares) if self.adds else accumulate(shares, max))
         return [-(-PARTS * together[place] // denominator) for place in places]
 
     def together(self, ranks: Iterable[int]) -> int:
-        """Return with how many parts of M these start together, downwards."""
+        """Return the parts of M with which these ranks start together, rounded down."""
         shares = [self.starts[rank] for rank in ranks]
         return int(PARTS * (sum(shares) if self.adds else max(shares, default=Fraction(0))))
 
@@ -78,13 +79,13 @@ class Receipt:
     distance
         α-distances over α's denominator, from each node to each, of that network.
     demand
-        What must come.
+        The data that must come.
     others
-        The sets S besides each hub alone.
+        The sets S in addition to each hub alone.
     known
         The distances K over α's denominator, in order, 0 first.
     tick, size
-        Seconds, bytes.
+        Length of a tick in seconds; M in bytes.
     seen
         What `nearer` has returned.
     """
@@ -99,9 +100,9 @@ class Receipt:
     seen: dict[tuple[int, int], list[list[int]]] = field(default_factory=dict)
 
     def all_come(self, ticks: int) -> bool:
-        """Return whether by that tick all that the ends need can have come."""
+        """Return whether by that tick all data that the ends need can have come."""
         table = _ReceiptColumns(self)
-        # X and Z; what there is for a message from a link's tail, and for one that comes through.
+        # X and Z; the stock for a message from a link's tail, and for one that comes through.
         come, stock = np.zeros((2, 2, ticks + 1, len(table.rate)), dtype=np.int64)
         last = np.zeros((len(_CASES), len(table.rate)), dtype=np.int64)
         held = np.zeros((ticks + 1, 2, len(self.known) + 1), dtype=np.int64)
@@ -118,7 +119,7 @@ class Receipt:
 
     @cached_property
     def hubs(self) -> list[int]:
-        """The nodes that hold data: ranks, and switches that copy or add and hear from ranks."""
+        """The nodes that hold data: ranks, and switches that copy or add and that ranks reach."""
         able = self.topology.multicast | self.topology.aggregate
         return [*range(self.topology.num_ranks), *sorted(v for v in able if self.distance[0][v] >= 0)]
 
@@ -129,7 +130,7 @@ class Receipt:
 
     @cached_property
     def entries(self) -> list[tuple[int, int]]:
-        """Each set, by number, with each link into it over which it hears from a hub outside."""
+        """Each set, by number, with each link into it that a hub outside reaches."""
         ends = list(zip(self.topology.source.tolist(), self.topology.target.tolist(), strict=True))
         return [
             (number, link)
@@ -143,17 +144,17 @@ class Receipt:
 
     @cached_property
     def needs(self) -> list[list[int]]:
-        """What each set needs from outside, from each distance K on."""
+        """The data that each set needs from outside, from each distance K on."""
         return [
             [self.demand.together(self.far(number, least)) for least in self.known]
             for number in range(len(self.sets))
         ]
 
     def senders(self, number: int, tail: int) -> dict[tuple[int, int], list[list[list[int]]]]:
-        """Return who may send over a link out of `tail` into a set, the α up to it, and what is `nearer`.
+        """Return the senders over a link out of `tail` into a set, the α up to it, and what is `nearer`.
 
-        A message may come through other nodes, so that all hubs outside may: by number `tail` itself, else
-        any rank, numbered after the hubs, or any other hub, after that.
+        A message may come through other nodes, so all hubs outside may send. `tail` has its own number, any
+        rank the number after the hubs, and any other hub the one after that.
         """
         found: dict[tuple[int, int], list[list[list[int]]]] = {}
         for index, hub in enumerate(self.hubs):
@@ -164,7 +165,7 @@ class Receipt:
         return found
 
     def sources(self) -> list[list[int]]:
-        """Return for each entry those over which it comes to where the link begins, none of them from S."""
+        """Return for each entry those into the node where its link begins, without those from its S."""
         into: dict[int, list[tuple[int, int]]] = {}
         for row, (number, link) in enumerate(self.entries):
             if number < len(self.hubs):
@@ -180,7 +181,7 @@ class Receipt:
 
     @cached_property
     def outside(self) -> list[dict[int, int]]:
-        """For each set the ranks outside that start with something, and how far away they are."""
+        """For each set the ranks outside that start with something, and their distances."""
         return [
             {
                 rank: min(self.distance[rank][v] for v in inside)
@@ -191,7 +192,7 @@ class Receipt:
         ]
 
     def far(self, number: int, least: int) -> list[int]:
-        """Return those of them that are so far away or farther."""
+        """Return those of these ranks that are that far away or farther."""
         return [rank for rank, away in self.outside[number].items() if away >= least]
 
     def nearer(self, number: int, hub: int) -> list[list[int]]:
@@ -223,7 +224,7 @@ class Receipt:
             if inside == number:
                 away = self.distance[int(self.topology.target[link])][end]
                 when = len(x) - 1 - self.ticks(away)
-                if away >= 0 <= when:  # else there is no way, or no time
+                if away >= 0 <= when:  # else there is no path, or no time
                     total += x[when].reshape(-1, len(self.known))[row]
         return bool((total >= self.needs[number]).all())
 
@@ -234,19 +235,19 @@ class _ReceiptColumns:
     Attributes
     ----------
     alpha, rate, there
-        Of each column of X: ticks, downwards; parts of M in a tick, upwards; what there is to bring.
+        For each column of X: ticks, rounded down; parts of M in a tick, rounded up; the data to bring.
     own, most
-        Shape (hubs, K + 1): what each starts with, and what can come to it.
+        Shape (hubs, K + 1): the data that each starts with, and that can come to it.
     into
-        Of each entry: the hub that it leads to, or one beyond all.
+        For each entry the hub that it leads to, or one beyond all.
     sources, first
-        Of each entry, from `first` on: the entries into the hub where its link begins, not from its set.
+        For each entry, from `first` on: the entries into the hub where its link begins, not from its set.
     entry, sender, before, nearer
-        Of those who may send over an entry: which, who (`Receipt.senders`), ticks, what is nearer to one.
+        For each sender over an entry: the entry, its number (`Receipt.senders`), ticks, what is nearer.
     ranks
-        How many of the hubs are ranks.
+        Number of hubs that are ranks.
     adds
-        As of `ReceiptDemand`.
+        See `ReceiptDemand`.
     """
 
     def __init__(self, receipt: Receipt) -> None:
@@ -271,17 +272,17 @@ class _ReceiptColumns:
         sources = receipt.sources()
         self.first = np.array([0, *accumulate(map(len, sources))])
         self.sources = np.array([row for rows in sources for row in rows], dtype=np.int64)
-        # Of each hub: how many entries lead to it or to one before.
+        # For each hub the number of entries that lead to it or to one before.
         self._until = np.searchsorted(self.into, np.arange(hubs), side="right")
-        # Those who send from a link's tail, and those before: who, the entries, and the first of each.
+        # Senders at a link's tail, and senders before it: their places, the entries, and the first of each.
         kinds = np.flatnonzero(self.sender < hubs), np.flatnonzero(self.sender >= hubs)
         self._kinds = [(of, *np.unique(self.entry[of], return_index=True)) for of in kinds]
 
     def brought(self, now: int, last: Int64Array, come: Int64Array, stock: Int64Array) -> Int64Array:
         """Return what each column can have brought until now, in each of `_CASES`.
 
-        By time the last message adds to what came before; all like it hold no more than the stock, beside
-        what comes besides. When it began is written to `last`: the later now is, the later that is.
+        By time, the last message adds to what came before. By stock, all messages like it hold no more than
+        the stock, and what else came adds to that. Its beginning is written to `last`; it rises with `now`.
         """
         columns, latest = np.arange(len(self.rate)), now - self.alpha
         before, besides, held = _CASES.T[..., None]
@@ -291,7 +292,7 @@ class _ReceiptColumns:
             by_time = come[before, at, columns] + self.rate * (latest - start)
             return by_time, come[besides, after, columns] + stock[held, after, columns]
 
-        # A later start leaves less time and finds more in stock: where they cross.
+        # A later start leaves less time and finds more in stock. This looks for the start where they cross.
         by_time, in_stock = offer(last)
         while (short := (in_stock < by_time) & (last < latest)).any():
             last += short
@@ -310,7 +311,7 @@ class _ReceiptColumns:
         return np.vstack([rows[: self.ranks].max(axis=0), rows[self.ranks :].max(axis=0, initial=0)])
 
     def held(self, come: Int64Array, hubs: Int64Array) -> Int64Array:
-        """Return what these hubs have if so much has come to each."""
+        """Return the data of these hubs if `come` has come to each."""
         most = self.most[hubs]
         rows = np.zeros_like(most)
         np.minimum(come, most[:, :-1], out=rows[:, :-1])
@@ -321,7 +322,7 @@ class _ReceiptColumns:
         return own + rows if self.adds else np.maximum(own, rows)
 
     def fill(self, stock: Int64Array, x: Int64Array, held: Int64Array, now: int) -> None:
-        """Write what there is for a message that enters each column's link now, from its tail or before."""
+        """Write the stock for a message that enters each column's link now, from its tail or before."""
         when, begun = now - self.before, self.sender < len(self.own)
         had = held[np.maximum(when, 0), np.maximum(self.sender - len(self.own), 0)]
         entry, steps = self.entry[begun], held.shape[2] - 1
@@ -348,7 +349,7 @@ def prove_message_count(certificate: Certificate, topology: Topology, collective
     ways = transpose(topology) if outward else topology
     items = list(items_of(collective))
     demand = _hearing(items) if certificate["heard"] else _demand(items, outward)
-    # Where bytes take no time, as many as the slowest link brings in a tick are all there are.
+    # If bytes take no time, the slowest link brings everything in a tick.
     counted = min(topology.bandwidth) * tick if certificate["heard"] else size
     receipt = Receipt(ways, all_distances(ways), demand, others, known, tick, counted)
     if receipt.all_come(ticks):
@@ -369,15 +370,15 @@ def _demand(items: Sequence[Item], outward: bool) -> ReceiptDemand:
     ends |= {item.starts for item in summed}
     alike = {item.ends for item in summed} | {item.starts for item in summed}
     if len(ends) != 1 or len(alike) > 1:
-        raise InputError("message_count bound: not all that is needed is needed by the same ranks")
+        raise InputError("message_count bound: the same ranks must need all data")
     return ReceiptDemand({rank: share for rank, share in starts.items() if share}, ends.pop(), not summed)
 
 
 def _hearing(items: Sequence[Item]) -> ReceiptDemand:
-    """Return that each rank starts with as much as any other and needs all; data of each must go to each."""
+    """Return a demand in which each rank has an equal share and needs all; data of each must go to each."""
     moved = [item for item in items if item.share]
     members = frozenset().union(*(item.starts | item.ends for item in moved))
     heard = {(start, end) for item in moved for start in item.starts for end in item.ends if start != end}
     if len(heard) < len(members) * (len(members) - 1):
-        raise InputError("message_count bound: not all ranks must hear of all")
+        raise InputError("message_count bound: not every rank needs data of every other")
     return ReceiptDemand(dict.fromkeys(members, Fraction(1, len(members))), members, adds=True)

@@ -26,7 +26,7 @@ from tutti.topologies.units import exact_number
 
 @dataclass(frozen=True, eq=False)
 class Windows:
-    """Moments from 0 to a time; between each and the next lies a bin.
+    """Moments from 0 to a time; a bin lies between each and the next.
 
     Parameters
     ----------
@@ -38,15 +38,15 @@ class Windows:
 
     @property
     def bins(self) -> int:
-        """How many."""
+        """The number of bins."""
         return len(self.moments) - 1
 
     def leaves_in(self, time: Fraction) -> int:
-        """Return the bin of what leaves at a time: that which begins then or has begun."""
+        """Return the bin of what leaves at a time: the bin that begins then or has begun."""
         return bisect_right(self.moments, time) - 1
 
     def turns(self, alpha: Fraction, often: int) -> Int64Array:
-        """Return how often what is there from a bin on may leave in each bin, if α apart and no oftener.
+        """Return how often data that is there from a bin on may leave in each bin, α apart, `often` at most.
 
         Shape (bins, bins), by the bin in which it leaves and that from which it is there.
         """
@@ -63,14 +63,14 @@ class Windows:
         return np.array([bisect_left(self.moments, end - alpha) - 1 for end in self.moments[1:]])
 
     def most(self, worth: Int64Array, alpha: Fraction) -> Fraction:
-        """Return the largest sum over messages of what they earn, bytes measured by their seconds.
+        """Return the largest sum over messages of what they earn, with bytes measured by their seconds.
 
         Parameters
         ----------
         worth
-            Shape (bins, bins): of a byte that leaves in the one bin and arrives in the other.
+            Shape (bins, bins): the value of a byte that leaves in the one bin and arrives in the other.
         alpha
-            Of the link.
+            α of the link.
         """
         unit = math.lcm(alpha.denominator, *(moment.denominator for moment in self.moments))
         at, held = [int(moment * unit) for moment in self.moments], int(alpha * unit)
@@ -91,7 +91,7 @@ class TimedNetwork:
     topology
         The network.
     windows
-        Of time.
+        The bins of time.
     """
 
     topology: Topology
@@ -99,19 +99,19 @@ class TimedNetwork:
 
     @cached_property
     def holds(self) -> BoolArray:
-        """Shape (nodes,): whether data stay there: at a rank, or a switch that copies or adds."""
+        """Shape (nodes,): whether data stays there: at a rank, or a switch that copies or adds."""
         keep = {*range(self.topology.num_ranks), *self.topology.multicast, *self.topology.aggregate}
         return np.array([node in keep for node in range(self.topology.num_nodes)])
 
     @cached_property
     def turns(self) -> dict[Fraction, Int64Array]:
-        """By α: how often what leaves over a link and goes on may do so, for each other node that holds."""
+        """For each α: how often data may leave over a link to be forwarded, once for each other holder."""
         often = int(self.holds.sum()) - 1
         return {alpha: self.windows.turns(alpha, often) for alpha in set(self.topology.alpha)}
 
     @cached_property
     def before(self) -> dict[Fraction, Int64Array]:
-        """By α: the bins in which what arrives in a bin had come to the link's tail at the latest."""
+        """For each α: for what arrives in each bin, the last bin in which it had come to the link's tail."""
         return {alpha: self.windows.before(alpha) for alpha in set(self.topology.alpha)}
 
 
@@ -126,13 +126,14 @@ class Delivery:
     start
         The rank where the item starts.
     come
-        α-distances over α's denominator, from there to each node.
+        α-distances over α's denominator, from `start` to each node.
     ends
         Shape (nodes,): the price at each end, 0 elsewhere.
     passing
         Shape (nodes, bins): the price of a byte that passes a node.
     ending, going
-        Shape (links, bins): what it costs to let a byte leave for the end of a link, and to let it go on.
+        Shape (links, bins): the cost of a byte that leaves for the end of a link, and of one that is
+        forwarded.
     """
 
     clock: TimedNetwork
@@ -145,7 +146,7 @@ class Delivery:
 
     @cached_property
     def _leaves(self) -> Int64Array:
-        """Shape (links, bins): all that it costs to let a byte leave that is there from a bin on."""
+        """Shape (links, bins): the cost of all departures of a byte that is there from a bin on."""
         found = np.zeros_like(self.going)
         for alpha, turns in self.clock.turns.items():
             alike = [link for link, one in enumerate(self.topology.alpha) if one == alpha]
@@ -166,11 +167,11 @@ class Delivery:
 
     @property
     def cost(self) -> int:
-        """The price of a byte at all ends, less what it costs to let it leave its start."""
+        """The price of a byte at all ends, less the cost of its departures from its start."""
         return int(self.ends.sum()) - int(self.held[self.start, 0])
 
     def worth(self, link: int) -> Int64Array:
-        """Return what a byte earns on a link at most, by the bins in which it leaves and arrives."""
+        """Return the most that a byte earns on a link, by the bins in which it leaves and arrives."""
         tail, head = int(self.topology.source[link]), int(self.topology.target[link])
         bins, unit = self.clock.windows.bins, Fraction(1, self.topology.alpha.denominator)
         worth = np.zeros((bins, bins), dtype=np.int64)
@@ -222,13 +223,13 @@ def prove_multicast_price(certificate: Certificate, topology: Topology, collecti
     windows = Windows([*(mark * tick for mark in certificate["moments"]), time])
     if sorted(set(windows.moments)) != windows.moments or windows.moments[0] or size <= 0 or not moved:
         raise InputError(
-            "multicast_price bound: it takes bytes for several ranks, and moments that rise from 0"
+            "multicast_price bound: it needs bytes for several ranks, and moments that rise from 0"
         )
     ends, passing, leaving = (
         np.array(certificate[name], dtype=np.int64) for name in ("ends", "passing", "leaving")
     )
     if passing.shape != (len(ends), windows.bins) or leaving.shape[::2] != (2, windows.bins):
-        raise InputError(f"multicast_price bound: rows of prices have one for each of {windows.bins} bins")
+        raise InputError(f"multicast_price bound: each row of prices must have {windows.bins} bins")
     tables = [ends[:, None], passing, leaving]
     most = INT64_MAX // (4 * topology.num_links * topology.num_nodes)
     if any((np.diff(table) > 0).any() or table.min() < 0 or table.max() > most for table in tables):
@@ -237,7 +238,7 @@ def prove_multicast_price(certificate: Certificate, topology: Topology, collecti
     rows = zip(certificate["nodes"], certificate["links"], strict=True)
     for (have, need, _), start, (nodes, links) in zip(moved, starts, rows, strict=True):
         if start not in have:
-            raise InputError(f"multicast_price bound: rank {start} does not have what is to start there")
+            raise InputError(f"multicast_price bound: rank {start} does not start with what its item needs")
         if len(nodes) != ways.num_nodes or len(links) != ways.num_links or min(*nodes, *links) < 0:
             raise InputError("multicast_price bound: each item has a row of prices for each node and link")
         paid = ends[nodes] * np.isin(np.arange(ways.num_nodes), list(need - {start}))
@@ -246,5 +247,5 @@ def prove_multicast_price(certificate: Certificate, topology: Topology, collecti
     cost = size * sum(share * item.cost for item, (_, _, share) in zip(items, moved, strict=True))
     gains = earned(clock, items)
     if cost <= gains:
-        raise InputError(f"multicast_price bound: links may earn {gains} in {time} s, as much as {cost}")
+        raise InputError(f"multicast_price bound: links may earn {gains} in {time} s, no less than {cost}")
     return time

@@ -17,8 +17,8 @@ from tutti.topologies.topology import Topology
 from tutti.topologies.units import exact_number
 
 _SINGLE, _WAITING = 4, 10
-"""The most single transfers of a byte that count, and from what T, in α, on: see the proof of
-`partition_latency`."""
+"""Largest number of single transfers of a byte, and from which T on, in units of α, the proof of
+`partition_latency` may count so."""
 
 
 def prove_partition(certificate: Certificate, topology: Topology, collective: Collective) -> Fraction:
@@ -71,9 +71,9 @@ def prove_partition_latency(certificate: Certificate, topology: Topology, collec
         )
     if time > plain:
         if plain < _WAITING * alpha:
-            raise InputError(f"partition_latency bound: all may be over before {_WAITING} α")
+            raise InputError(f"partition_latency bound: all transfers may end before {_WAITING} α")
         if (every - single) / (time - 2 * alpha) + single / (time - alpha) < capacity:
-            raise InputError("partition_latency bound: what is moved does not take so long")
+            raise InputError("partition_latency bound: the transfers do not take so long")
     return time
 
 

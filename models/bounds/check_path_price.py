@@ -1,4 +1,4 @@
-"""The check of ``path_price``: the value of a message is at most the rent of the links on its route.
+"""The check of ``path_price``: the value of a message is at most the cost of the links on its route.
 
 It shares no code with `models.bounds.path_price`, which finds the prices. Proof: ``docs/proofs.md``,
 *path_price*.
@@ -25,41 +25,41 @@ from tutti.topologies.transforms import transpose
 from tutti.topologies.units import exact_number
 
 _MOST_TICKS_AT_ONCE = 512
-"""The most ticks of a certificate whose check tries messages from every tick to every later one."""
+"""Largest number of ticks in a certificate: the check tries messages from every tick to every later one."""
 _NEVER = INT64_MAX // 4
-"""More than any sum of rents."""
+"""A number above any sum of link costs."""
 UNIT = 2**16
-"""The speed of a message is in this part of the largest bandwidth, upwards."""
+"""Number of units in the largest bandwidth in which a message's speed is counted, rounded up."""
 
 Datum = tuple[frozenset[int], frozenset[int]]
-"""Where it starts, and where all of it must come to."""
+"""The ranks where a datum starts, and those that must receive all of it."""
 
 
 @dataclass(frozen=True, eq=False)
 class Itineraries:
-    """Prices in ticks of what pairs hear, and rents of links; see ``docs/proofs.md``.
+    """Prices of pairs' data at nodes and of links, by tick; see ``docs/proofs.md``.
 
     Parameters
     ----------
     topology
         The network.
     data
-        What is moved.
+        The data that is moved.
     sizes
-        Bytes of each.
+        Bytes of each datum.
     pairs
-        A datum, one of its starts and one of its ends each, in order of data.
+        For each pair a datum, one of its starts and one of its ends, in order of data.
     tick
-        Seconds.
+        Length of a tick in seconds.
     symmetries
-        int64, shape (symmetries, nodes): where each takes the nodes. The rows of prices and of rents are for
-        classes of a pair and a node, and of links, in the order of their first ones.
+        int64, shape (symmetries, nodes): the image of each node. Rows of `prices` are for classes of a pair
+        and a node, rows of `rents` for classes of links, in the order of their first ones.
     prices
         int64, shape (classes, ticks).
     transfer
-        The price of a byte of a sum that is sent, if all that add to it need it.
+        The price of sending a byte of a sum, if all that add to it need it.
     rents
-        int64, shape (classes, ticks + 1).
+        int64, shape (classes, ticks + 1): the price V of a link at each tick.
     """
 
     topology: Topology
@@ -74,7 +74,7 @@ class Itineraries:
 
     @cached_property
     def row(self) -> Int64Array:
-        """Shape (pairs, nodes): the row of prices."""
+        """Shape (pairs, nodes): the row in `prices`."""
         nodes, place = self.topology.num_nodes, {pair: number for number, pair in enumerate(self.pairs)}
         goes, known = [], {datum: number for number, datum in enumerate(self.data)}
         for to in self.symmetries.tolist():
@@ -90,7 +90,7 @@ class Itineraries:
 
     @cached_property
     def kind(self) -> Int64Array:
-        """Shape (links,): the row of rents."""
+        """Shape (links,): the class of each link."""
         columns = self.topology.source, self.topology.target, self.topology.alpha, self.topology.bandwidth
         links = [(int(a), int(b), alpha, rate) for a, b, alpha, rate in zip(*columns, strict=True)]
         first: dict[tuple[int, int, Fraction, Fraction], int] = {}
@@ -102,13 +102,13 @@ class Itineraries:
 
     @cached_property
     def alpha(self) -> Int64Array:
-        """Shape (links,): ticks, downwards."""
+        """Shape (links,): α in ticks, rounded down."""
         most = self.prices.shape[1] + 1
         return np.array([min(int(alpha / self.tick), most) for alpha in self.topology.alpha])
 
     @cached_property
     def holds(self) -> list[int]:
-        """The nodes where data stay: ranks, and switches that copy or add."""
+        """The nodes where data stays: ranks, and switches that copy or add."""
         topology = self.topology
         return sorted({*range(topology.num_ranks), *topology.multicast, *topology.aggregate})
 
@@ -129,13 +129,13 @@ class Itineraries:
 
     @property
     def earned(self) -> Fraction:
-        """The rents of all links, in bytes."""
+        """The most that all links can be paid, in bytes."""
         paid = sum((self.rents[self.kind, -1] - self.rents[self.kind, 0]).tolist())
         return paid * self.tick * max(self.topology.bandwidth)
 
     @cached_property
     def rates(self) -> list[int]:
-        """Of each link: its bandwidth in the largest unit of which all are a whole number."""
+        """For each link its bandwidth, in the largest unit of which all are a whole number."""
         unit = lcm(*(rate.denominator for rate in self.topology.bandwidth))
         whole = [int(rate * unit) for rate in self.topology.bandwidth]
         part = gcd(*whole)
@@ -151,17 +151,17 @@ class Itineraries:
 
     @property
     def most(self) -> Int64Array:
-        """Of each datum, in parts of what the fastest link moves in a tick, or more."""
+        """For each datum its size, in parts of what the fastest link moves in a tick, rounded up."""
         part = self.tick * max(self.topology.bandwidth) / UNIT
         return np.array([min(ceil(size / part), (self.prices.shape[1] + 1) * UNIT) for size in self.sizes])
 
     def none_is_worth_more(self, apart: Int64Array) -> bool:
-        """Return whether no message is worth more than its rent.
+        """Return whether no message has a value above the cost of its links.
 
         Parameters
         ----------
         apart
-            Shape (nodes, nodes): ticks from each node to each, by whole ticks of links; -1: never.
+            Shape (nodes, nodes): ticks from each node to each, by whole ticks of links; -1: no path.
         """
         topology, pairs, rates = self.topology, np.array(self.pairs), np.array(self.rates)
         rents = self.rents[self.kind]
@@ -178,12 +178,12 @@ class Itineraries:
 
 
 def taken(nodes: Iterable[int], to: Sequence[int]) -> frozenset[int]:
-    """Return where a symmetry takes nodes."""
+    """Return the images of nodes under a symmetry."""
     return frozenset(to[node] for node in nodes)
 
 
 def _classes(size: int, goes: Sequence[Sequence[int]]) -> Int64Array:
-    """Return the classes of 0..size - 1, in order of their first, where each is with where it goes."""
+    """Return the classes of 0..size - 1, in order of their first, where each is with its images."""
     least, maps = np.arange(size), [np.array(to) for to in goes]
     while True:
         before = least.copy()
@@ -198,12 +198,12 @@ def _classes(size: int, goes: Sequence[Sequence[int]]) -> Int64Array:
 PairPrices = tuple[Int64Array, Int64Array, Int64Array, Int64Array, Int64Array]
 Links = tuple[Int64Array, Int64Array, Int64Array, Int64Array]
 Ways = tuple[Int64Array, Int64Array]
-"""As kernels take them; `_pays` says what they hold."""
+"""Arguments of kernels; `_pays` says what they hold."""
 
 
 @kernel
 def _gained(asked: PairPrices, ways: Ways, sender: int, begin: int, node: int, end: int) -> Ways:
-    """Return what a byte of each datum gains, the dearest first, and how many bytes of it there are."""
+    """Return the gain of a byte of each datum, the largest first, and the number of its bytes."""
     (datum, sent, most, prices, row), (come, left), ticks = asked, ways, asked[3].shape[1]
     gains = sent.copy()
     for pair in range(len(datum)):
@@ -216,9 +216,9 @@ def _gained(asked: PairPrices, ways: Ways, sender: int, begin: int, node: int, e
 
 @kernel
 def _worth(gains: Int64Array, most: Int64Array, before: int, speed: int) -> int:
-    """Return what a message is worth that has so many bytes before its last tick, and then `speed`.
+    """Return the value of a message with `before` bytes before its last tick, and `speed` more in it.
 
-    In the last tick all is of what is dearest of the rest when it begins.
+    In the last tick all bytes are of the dearest datum that is left when it begins.
     """
     total = 0
     for datum in range(len(gains)):
@@ -233,11 +233,12 @@ def _worth(gains: Int64Array, most: Int64Array, before: int, speed: int) -> int:
 def _pays(
     asked: PairPrices, ends: tuple[int, Int64Array], ways: Ways, rents: Int64Array, links: Links, slowest: int
 ) -> bool:
-    """Return whether some message is worth more than its rent, if a link of this rate is its slowest.
+    """Return whether a message's value exceeds the cost of its links, if one of this rate is the slowest.
 
-    `asked` are the pairs' data, what a byte of each earns by being sent, how many bytes it has, the prices
-    and their rows; `ends` the sender and the nodes that hold data; `ways` how far a pair's start is from
-    each node, and each from its end; `links` sources, targets, α in ticks and rates.
+    `asked` has the datum of each pair, the value of sending a byte of each datum, the number of its bytes,
+    the prices and their rows. `ends` is the sender and the nodes that hold data. `ways` has the ticks from
+    each pair's start to each node, and from each node to its end. `links` has sources, targets, α in ticks
+    and rates.
     """
     (sender, holds), (ticks, nodes) = ends, (asked[3].shape[1], asked[4].shape[1])
     speed = -(-slowest * UNIT // links[3].max())
@@ -263,7 +264,7 @@ def _pays(
 def _least(
     rents: Int64Array, links: Links, slowest: int, message: tuple[int, int, int], nodes: int
 ) -> Int64Array:
-    """Return the least rent of a message whose head is at a node by a moment, its slowest link passed."""
+    """Return the least cost of a message whose head is at a node by a moment, its slowest link passed."""
     (source, target, alpha, rates), (sender, begin, long) = links, message
     last = rents.shape[1] - 1 - long
     before = np.full((last + 1, nodes), _NEVER)
@@ -293,7 +294,7 @@ def _least(
 
 @kernel
 def _paid(rents: Int64Array, alpha: int, slowest: int, rate: int, now: int, long: int) -> tuple[int, int]:
-    """Return the rent of a link that is entered now, and the least if its message may wait for it."""
+    """Return the cost of a link that is entered now, and the least cost if its message may wait for it."""
     if rate == slowest:
         rent = rents[now + alpha + long] - rents[now]
         return rent, rent
@@ -312,7 +313,7 @@ def prove_path_price(certificate: Certificate, topology: Topology, collective: C
         if item.share and len(item.starts | item.ends) > 1:
             moved[(item.ends, item.starts) if outward else (item.starts, item.ends)] += item.share
     if outward and not topology.bandwidth.uniform:
-        raise InputError("path_price bound: it looks backwards only where all links are as fast")
+        raise InputError("path_price bound: time can be reversed only where all links are equally fast")
     topology = transpose(topology) if outward else topology
     prices, rents = (np.array(certificate[name], dtype=np.int64) for name in ("prices", "rents"))
     ticks, transfer = int(certificate["ticks"]), int(certificate["transfer"])
@@ -320,7 +321,7 @@ def prove_path_price(certificate: Certificate, topology: Topology, collective: C
     _check_symmetries(to, topology, moved)
     if min(size, time) <= 0 or not moved or not 0 < ticks <= _MOST_TICKS_AT_ONCE:
         raise InputError(
-            f"path_price bound: it takes time, bytes, data to move, and 1 to {_MOST_TICKS_AT_ONCE} ticks"
+            f"path_price bound: it needs time, bytes, data to move, and 1 to {_MOST_TICKS_AT_ONCE} ticks"
         )
     pairs = [(datum, start, end) for datum, start, end in certificate["pairs"]]
     _check_heard(pairs, to, list(moved))
@@ -335,15 +336,15 @@ def prove_path_price(certificate: Certificate, topology: Topology, collective: C
         raise InputError("path_price bound: prices are too large to be counted")
     cost = size * found.cost(list(moved.values()))
     if cost <= found.earned:
-        raise InputError(f"path_price bound: links may earn {found.earned} in {time} s, as much as {cost}")
+        raise InputError(f"path_price bound: links may earn {found.earned} in {time} s, no less than {cost}")
     come = [dijkstra(topology, v, lengths=found.alpha.tolist())[0] for v in range(topology.num_nodes)]
     if not found.none_is_worth_more(np.array(come)):
-        raise InputError("path_price bound: some message is worth more than its rent")
+        raise InputError("path_price bound: some message has a value above the cost of its links")
     return time
 
 
 def _check_symmetries(to: IntArray, topology: Topology, moved: Mapping[Datum, Fraction]) -> None:
-    """Raise `InputError` if some row takes nodes not to nodes, links not to links, or data not to data."""
+    """Raise `InputError` if some row does not take nodes to nodes, links to links, and data to data."""
     columns = topology.source.tolist(), topology.target.tolist(), topology.alpha, topology.bandwidth
     links, able = Counter(zip(*columns, strict=True)), (topology.multicast, topology.aggregate)
     ranks = set(range(topology.num_ranks))
@@ -352,11 +353,11 @@ def _check_symmetries(to: IntArray, topology: Topology, moved: Mapping[Datum, Fr
         goes = {(taken(starts, row), taken(ends, row)): share for (starts, ends), share in moved.items()}
         kept = sorted(row) == list(range(topology.num_nodes)) and taken(ranks, row) == ranks
         if not kept or image != links or goes != moved or any(taken(one, row) != one for one in able):
-            raise InputError("path_price bound: some row of symmetries is none of the network and the data")
+            raise InputError("path_price bound: some row is no symmetry of the network and the data")
 
 
 def _check_heard(pairs: Sequence[tuple[int, int, int]], to: IntArray, data: Sequence[Datum]) -> None:
-    """Raise `InputError` if some are none of the data, not in order, or not taken to others of them."""
+    """Raise `InputError` unless all pairs are of the data, in order, and taken to pairs by symmetries."""
     number = {datum: which for which, datum in enumerate(data)}
     for datum, start, end in pairs:
         if not (

@@ -21,10 +21,10 @@ from tutti.topologies.topology import Topology
 from tutti.topologies.units import exact_number
 
 _MOST_DISTANCES = 64
-"""The most distances of a `unicast_price` certificate. More would take minutes to check."""
+"""Largest number of distances in a certificate; more would take minutes to check."""
 
 Prices = Sequence[Sequence[int]]
-"""Of a byte on a link: by the distance that it came from (row), and by the one that it still has to go."""
+"""Prices of a byte on a link: by the distance that it has come (row), and that it still has to go."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,9 +38,9 @@ class Relaying:
     known
         The distances K over α's denominator, in order, 0 first.
     prices
-        Of each link.
+        The prices of each link.
     own
-        What goes from each link's tail to its head, bytes; None where an α is less than the first K after 0.
+        Bytes that go from each link's tail to its head; None where an α is less than the first K after 0.
     """
 
     topology: Topology
@@ -49,9 +49,9 @@ class Relaying:
     own: Sequence[Fraction] | None
 
     def costs(self, origin: int, distance: Sequence[int]) -> list[int]:
-        """Return what a byte from `origin` to each node costs at least; -1 where there is no way.
+        """Return the least cost of a byte from `origin` to each node; -1 where there is no path.
 
-        `distance` has the α from there to each node. A state is a node and how far it is still to go (rounded
+        `distance` has the α from there to each node. A state is a node and the distance still to go (rounded
         down to a K).
         """
         come = [self._level(d) for d in distance]
@@ -67,7 +67,7 @@ class Relaying:
         return [best.get((node, 0), -1) for node in range(self.topology.num_nodes)]
 
     def earned(self, time: Fraction) -> Fraction:
-        """Return the most that all links earn together in so many seconds, for bytes in messages."""
+        """Return the most that all links earn together in `time` seconds, for bytes in messages."""
         unit = time.denominator * self.topology.alpha.denominator
         until, known = int(time * unit), [k * time.denominator for k in self.known]
         moments = sorted({moment for k in known if k <= until for moment in (k, until - k)})
@@ -90,7 +90,7 @@ class Relaying:
 
     @cached_property
     def _ways(self) -> list[dict[int, list[tuple[int, int, int]]]]:
-        """Of each node, by how far it is to go: the links out, where they lead, and how far it is then."""
+        """For each node and level still to go: the links out, their heads, and the level from there."""
         ways: list[dict[int, list[tuple[int, int, int]]]] = [{} for _ in range(self.topology.num_nodes)]
         ends = zip(self.topology.source.tolist(), self.topology.target.tolist(), strict=True)
         for link, (tail, head) in enumerate(ends):
@@ -110,11 +110,11 @@ class _Day:
     Parameters
     ----------
     moments
-        In order.
+        The moments, in order.
     first, last
-        Of each the last K up to it, and up to what is left of the time.
+        For each moment the last K up to it, and the last K up to the time that is left.
     scarce
-        The moments between which data goes that neither comes nor goes farther, if that is not much.
+        The moments between which a message has only data of the two ends of its link; None if any may go.
     """
 
     moments: Sequence[int]

@@ -1,17 +1,17 @@
 r"""The bound that counts pairs over a cut: a message has data only of ranks that have reached its sender.
 
 Let S be a set of nodes, A the ranks outside and C those inside. Over a link e into S let I(e, t) be the most
-ranks of A that a message entering e at t can depend on, and O(e, t) the most ranks of C that hear within t of
-what has left e, both by the count of `broadcast_growth`. A message from s to q brings
-n ≤ b(e) (q - s - α(e)) bytes. Its sender was brought f(s) bytes at most by then, and its end can pass on
-g(T - q). With i = I(e, s), o = O(e, T - q) and m what a pair has, the message serves at most
+ranks of A that a message entering e at t can depend on. Let O(e, t) be the most ranks of C that can receive,
+within t, data that has left e. Both are counted as in `broadcast_growth`. A message from s to q brings
+n ≤ b(e) (q - s - α(e)) bytes. Its sender has received f(s) bytes at most by then, and its end can pass on
+g(T - q). With i = I(e, s), o = O(e, T - q) and m the bytes of a pair, the message serves at most
 
-    all-to-all       n                      where n ≤ i o m, f + the sender's own, g + what is for the end,
-    allgather        n + min(n, g) (o - 1)  where n ≤ i m, f + the sender's own,
-    reduce-scatter   n + min(n, f) (i - 1)  where n ≤ o m, g + what is for the end,
-    allreduce        n + min(n, f) (i - 1) + min(n, g) (o - 1) + min(n, f, g) (i - 1) (o - 1)  where n ≤ m
+    all-to-all       n                      where n ≤ i o m, f + the sender's own, g + what is for the end.
+    allgather        n + min(n, g) (o - 1)  where n ≤ i m, f + the sender's own.
+    reduce-scatter   n + min(n, f) (i - 1)  where n ≤ o m, g + what is for the end.
+    allreduce        n + min(n, f) (i - 1) + min(n, g) (o - 1) + min(n, f, g) (i - 1) (o - 1)  where n ≤ m.
 
-pairs' bytes: only what is passed on is for others than the end, and only what came is of others than the
+bytes of pairs: only what is passed on is for others than the end, and only what came is of others than the
 sender. The most that disjoint messages on e serve until T is a recursion over s and q. If all links together
 serve less than all pairs of a rank in A and one in C need, T is a bound. A message that leaves early carries
 data of few ranks, and one that arrives late reaches few. Proof: ``docs/proofs.md``.
@@ -32,7 +32,7 @@ import numpy as np
 
 from tutti.models.bounds.bandwidth import cut_nodes
 from tutti.models.bounds.bound import SECONDS, Bound
-from tutti.models.bounds.broadcast_growth import MOST_TICKS as MOST_WHOLE  # after these all have heard of all
+from tutti.models.bounds.broadcast_growth import MOST_TICKS as MOST_WHOLE  # then all have data of all
 from tutti.models.bounds.broadcast_growth import Growth, forwarding, tick_of
 from tutti.models.bounds.latency import AlphaDistances
 from tutti.models.bounds.traffic import Traffic
@@ -42,20 +42,21 @@ from tutti.topologies.topology import Topology
 from tutti.topologies.transforms import transpose
 
 UNITS = 2**40
-"""M in the unit that bytes are counted in; upwards, where they are no whole number of it."""
+"""Number of units of M in which bytes are counted: what is served is rounded up, what is needed down."""
 MOST_TICKS = 2048
-"""Of a time."""
+"""Largest number of ticks of a time."""
 TICKS_AN_ALPHA = 200
-"""No finer: a message may be a tick too long, so that a two-hundredth of α is lost with each."""
+"""Finest time resolution: 200 ticks in the least α. Rounding costs each message at most one tick."""
 SHORTEST = 4
-"""Ticks of α from which on messages count."""
+"""Least number of ticks in the least α; with fewer, messages can't be distinguished, and there is no
+bound."""
 REACH = 2
-"""The ticks reach to so many times the other bounds."""
+"""The ticks must reach to this multiple of the other bounds."""
 MOST_RANKS = 1024
-"""So that the sums fit 64 bits."""
+"""Largest number of ranks, so that the sums fit 64 bits."""
 MOST_CUTS = 8
 MOST_MOVED = 2**50
-"""Parts of M, more than any message has."""
+"""Upper limit for data in parts of M; no message has as much."""
 
 
 def cut_gossip_bound(
@@ -66,12 +67,12 @@ def cut_gossip_bound(
     size: Fraction,
     cuts: Sequence[BoolArray],
 ) -> Bound | None:
-    """Return the longest time in which not all pairs of ranks that a cut parts can be served, or None.
+    """Return the longest time in which messages can't serve all pairs that a cut separates, or None.
 
-    None where it is no larger than the others, where no switch only forwards, for several groups, for
-    collectives that are a mixture, and where α is too little to matter. The certificate has the size, the
-    nodes of the cut, the tick of `broadcast_growth`, in how many parts that is cut, and the bound as a number
-    of parts.
+    None where it is no larger than the others, where no switch only forwards, for several groups, for mixed
+    collectives, and where α is too little to matter. The certificate has the size, the nodes of the cut, the
+    tick of `broadcast_growth`, the number of parts into which that is cut, and the bound as a number of
+    parts.
 
     Parameters
     ----------
@@ -109,9 +110,9 @@ def cut_gossip_bound(
 
 
 def _parts(topology: Topology, whole: int, least: Fraction) -> int | None:
-    """Return in how many parts a tick of `broadcast_growth` is cut.
+    """Return the number of parts into which a tick of `broadcast_growth` is cut.
 
-    None where parts are too long to tell messages apart.
+    None if parts are too long to tell messages apart.
     """
     alpha = topology.alpha.numerators
     if not alpha.any():
@@ -123,20 +124,20 @@ def _parts(topology: Topology, whole: int, least: Fraction) -> int | None:
 
 
 class _Share(NamedTuple):
-    """What each pair of a start and an end has.
+    """The data that each pair of a start and an end has.
 
     Parameters
     ----------
     members
-        Who starts and ends.
+        The ranks that start and end.
     most
-        The share of M that a pair has at most.
+        The largest share of M that a pair has.
     pairs
         int64, shape (ranks, ranks): the share of each pair over the denominator.
     denominator
-        Of these.
+        Denominator of `pairs`.
     of_start, for_end
-        Whether what a start has is its own, not a sum with others; and what an end gets.
+        Whether the data of a start is its own, not a sum with others; and the same for an end.
     """
 
     members: Int32Array
@@ -148,7 +149,7 @@ class _Share(NamedTuple):
 
     @classmethod
     def of(cls, traffic: Traffic) -> _Share | None:
-        """Return it, or None for several groups and for mixtures."""
+        """Return the shares, or None for several groups and for mixed collectives."""
         if len(traffic.members) > 1:
             return None
         members, ranks = traffic.members[0], traffic.num_ranks
@@ -168,11 +169,11 @@ class _Share(NamedTuple):
 
     @property
     def turned(self) -> _Share:
-        """What it is if all goes backwards."""
+        """The shares with starts and ends exchanged."""
         return self._replace(pairs=self.pairs.T, of_start=self.for_end, for_end=self.of_start)
 
     def alone(self, starts: Int32Array, ends: Int32Array) -> list[int]:
-        """Return what each rank starts with for others, in parts of M, where it is its own; 0 elsewhere."""
+        """Return the data that each rank has for others, in parts of M, if it is its own; 0 elsewhere."""
         found = [0] * len(self.pairs)
         for start in starts.tolist() if self.of_start else ():
             pairs = self.pairs[start, ends].tolist()
@@ -182,19 +183,19 @@ class _Share(NamedTuple):
 
 
 class _Way(NamedTuple):
-    """Links of a cut that are alike.
+    """Links of a cut with equal counts, α and bandwidth.
 
     Parameters
     ----------
     heard, told
         int64, shape (whole ticks,): I and O.
     had, passed
-        int64, shape (ticks,): what a sender can have been brought in so many ticks, with its own where that
-        counts, and what an end can pass on, with what is for it.
+        int64, shape (ticks,): the data that a sender can have received in that many ticks, with its own where
+        that counts, and the data that an end can pass on, with what is for it.
     room
-        int64, shape (ticks,): what a message brings that holds the link for so many ticks, or one more.
+        int64, shape (ticks,): the data in a message that holds the link for that many ticks, or one more.
     number
-        How many there are.
+        The number of links.
     """
 
     heard: Int64Array
@@ -207,18 +208,18 @@ class _Way(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Cut:
-    """A cut, and what its links can serve in time.
+    """A cut, and the data that its links can serve in a time.
 
     Parameters
     ----------
     ways
-        Its links.
+        The links into it, in classes.
     share
-        What pairs have.
+        The data of pairs.
     needed
-        What all pairs need that it parts, in parts of M.
+        The data that all pairs across it need, in parts of M.
     parts
-        In how many parts a tick of `broadcast_growth` is cut.
+        Number of parts of a tick of `broadcast_growth`.
     """
 
     ways: Sequence[_Way]
@@ -236,7 +237,7 @@ class _Cut:
         parts: int,
         size: Fraction,
     ) -> _Cut | None:
-        """Return a set of nodes as a cut; None if it parts no pair."""
+        """Return a set of nodes as a cut; None if it separates no pair, or a link into it has no α."""
         whole = tick_of(distances)
         outer, inner = share.members[~inside[share.members]], share.members[inside[share.members]]
         needed = int(share.pairs[np.ix_(outer, inner)].sum(dtype=object)) * UNITS // share.denominator
@@ -267,7 +268,7 @@ class _Cut:
         return cls(list(known.values()), share, needed, parts)
 
     def until(self, ticks: int) -> int:
-        """Return the longest time, as long as `ticks` or longer, in which not all can be served."""
+        """Return the longest time, at least `ticks`, in which not all pairs can be served."""
         if self._served(ticks) >= self.needed:
             return ticks
         low, high = ticks, MOST_TICKS
@@ -290,7 +291,7 @@ class _Cut:
 def _moved(
     topology: Topology, ticks: Int64Array, tick: Fraction, size: Fraction, own: Sequence[int]
 ) -> Int64Array:
-    """Return the most that nodes can have been brought over their links, in parts of M, by ticks.
+    """Return the most data that nodes can have received over their links, in parts of M, by ticks.
 
     Shape (`MOST_TICKS` + 2, nodes). `ticks` are from each node to each, and `own` what each rank has before.
     """
@@ -307,7 +308,7 @@ def _moved(
 
 
 def _at_rate(ticks: Int64Array, each: int) -> Int64Array:
-    """Return so much for every tick, as far as it may matter."""
+    """Return the data that comes in each number of ticks at `each` parts a tick, at most `MOST_MOVED`."""
     many: Int64Array = np.where(ticks > MOST_MOVED // each, MOST_MOVED, ticks * min(each, MOST_MOVED))
     return many
 
@@ -321,7 +322,7 @@ def _counts(topology: Topology, distances: AlphaDistances, members: Int32Array, 
 
 
 def _until_all(rows: Iterator[Int64Array], members: Int32Array) -> Iterator[Int64Array]:
-    """Yield rows up to the first in which all nodes that ever reach all do so."""
+    """Yield rows up to the first in which all nodes that ever reach all members do so."""
     before: Int64Array | None = None
     for row in islice(rows, MOST_WHOLE):
         yield row
@@ -331,7 +332,7 @@ def _until_all(rows: Iterator[Int64Array], members: Int32Array) -> Iterator[Int6
 
 
 def _nearest(counts: Int64Array, away: Int64Array) -> Int64Array:
-    """Return for each whole tick the largest count, each so many ticks before."""
+    """Return for each whole tick the largest count, each taken `away` ticks before."""
     at = np.arange(len(counts))[:, None] - away
     before = np.where(at >= 0, np.take_along_axis(counts, np.maximum(at, 0), 0), 0)
     found: Int64Array = before.max(axis=1, initial=0)
@@ -339,7 +340,7 @@ def _nearest(counts: Int64Array, away: Int64Array) -> Int64Array:
 
 
 def _room(alpha: Fraction, bandwidth: Fraction, tick: Fraction, size: Fraction, most: int) -> Int64Array:
-    """Return what a message brings that takes less than 1, 2, ... ticks, in parts of M, `most` at most."""
+    """Return the data in a message that takes less than 1, 2, ... ticks, in parts of M, `most` at most."""
     unit = bandwidth / size * UNITS
     whole = math.lcm((tick * unit).denominator, (alpha * unit).denominator)
     each, lost = int(tick * unit * whole), int(alpha * unit * whole)
@@ -348,10 +349,10 @@ def _room(alpha: Fraction, bandwidth: Fraction, tick: Fraction, size: Fraction, 
 
 @kernel
 def _most_served(counts: Any, room: Int64Array, share: Any, needed: int) -> int:
-    """Return what disjoint messages on a link serve at most.
+    """Return the most that disjoint messages on a link can serve.
 
-    `counts` are those of `_Way` from its `heard` on, and `share` what a pair has at most, and whether what a
-    start has is its own, and what an end gets.
+    `counts` are the first four fields of `_Way`. `share` has the most that a pair has, and whether the data
+    of a start, and of an end, is its own.
     """
     (heard, told, had, passed), (most, of_start, for_end) = counts, share
     ticks = len(heard)

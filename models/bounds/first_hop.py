@@ -20,7 +20,7 @@ from tutti.topologies.topology import Topology
 from tutti.topologies.transforms import transpose
 
 HALVINGS = 40
-"""Halvings of an interval of times, enough to find the rank that is last."""
+"""Number of halvings of an interval of times, enough to find the rank that is last."""
 
 
 def first_hop_bound(topology: Topology, traffic: Traffic, size: Fraction) -> Bound | None:
@@ -50,7 +50,7 @@ def first_hop_bound(topology: Topology, traffic: Traffic, size: Fraction) -> Bou
 
 
 class _NeighbourArrivals:
-    """What each rank needs from others, and what each link into it may bring.
+    """The data that each rank needs from others, and that each link into it may bring.
 
     Parameters
     ----------
@@ -62,13 +62,13 @@ class _NeighbourArrivals:
     Attributes
     ----------
     denominator
-        Of shares.
+        Denominator of shares.
     needs
         int64, shape (ranks,): shares.
     own
         int64, shape (links,): the share that the link's tail has itself and its head needs.
     again
-        int64, shape (links,): α that is lost besides with other data, over α's denominator.
+        int64, shape (links,): the α that is lost in addition with other data, over α's denominator.
     """
 
     def __init__(self, topology: Topology, traffic: Traffic, size: Fraction) -> None:
@@ -94,7 +94,7 @@ class _NeighbourArrivals:
         self.again = np.minimum(into[source], alpha)
 
     def times(self) -> FloatArray:
-        """Return about the first time at which each rank may have all."""
+        """Return an estimate of the first time at which each rank may have all it needs."""
         alpha = self.topology.alpha.numerators / self.topology.alpha.denominator
         again = self.again / self.topology.alpha.denominator
         unit = float(self.size / self.denominator)
@@ -111,7 +111,7 @@ class _NeighbourArrivals:
         return low[: len(self.needs)]
 
     def time(self, node: int) -> Fraction:
-        """Return the first time at which a rank may have all, exactly: between two bends it is on a line."""
+        """Return exactly the first time at which a rank may have all; between bends it lies on a line."""
         topology, share = self.topology, self.size / self.denominator
         links = [
             (

@@ -20,7 +20,7 @@ from tutti.topologies.topology import Topology
 from tutti.topologies.transforms import transpose
 
 BLOCK_CELLS = 2**24
-"""Distances that are held at a time."""
+"""Largest number of distances held in memory at a time."""
 
 FLOAT_SLACK = 1e-12
 """Values this close (relatively) in floats are compared exactly; doubles err by less than 1e-14 here."""
@@ -28,7 +28,7 @@ FLOAT_SLACK = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class AlphaDistances:
-    """The α-distances between ranks, a block of rows at a time where all together need much memory.
+    """The α-distances between ranks, in blocks of rows where the whole matrix would need much memory.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class AlphaDistances:
 
     @cached_property
     def nodes(self) -> Int64Array:
-        """Shape (nodes, nodes): all at once, switches included; `UNREACHABLE` where there is no path."""
+        """Shape (nodes, nodes): all distances, also of switches; `UNREACHABLE` where there is no path."""
         return alpha_distances(self.topology)
 
     @property
@@ -177,7 +177,7 @@ class _ArrivalDistances:
 
         `away` has the distance from every rank to it.
 
-        An item of everyone's counts with its farthest contributor.
+        An item to which all ranks contribute counts with its farthest contributor.
         """
         here = slice(self.first[node], self.first[node + 1])
         starts, shares = self.pairs.start[here], self.pairs.share[here]
@@ -206,7 +206,7 @@ class _Items(NamedTuple):
 
 
 class _BindingPlace(NamedTuple):
-    """What a combined bound is about: arrivals (or departures) at one node, a cut, or those over a cut."""
+    """The place of a combined bound: arrivals or departures at one node, a whole cut, or both."""
 
     node: int | None = None
     direction: str = ""

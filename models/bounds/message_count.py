@@ -1,19 +1,21 @@
-r"""The bound that counts messages and bytes at once: a message costs α, and holds only what its sender had.
+r"""The bound that counts messages and bytes: a message costs α, and holds only what its sender had.
 
-Over a link e from w into a set S of nodes (one rank, or a side of a cut) let X(e, c, t) be the most bytes
-from sources at an α-distance of K(c) or more from S that messages can bring until t, Z(e, c, t) the most in
-those that only come through w, and H(u, c, t) the most that u can have of what starts at a distance of K(c)
-or more from u, its own included where K(c) = 0. The last message on e begins at some s and takes α(e). By
-then its sender u had, as the message left it, at most
+Let e be a link from w into a set S of nodes (one rank, or a side of a cut). X(e, c, t) is the most bytes from
+sources at an α-distance of K(c) or more from S that messages over e can bring until t. Z(e, c, t) is the most
+in those that only come through w. H(u, c, t) is the most that u can have of what starts at a distance of K(c)
+or more from u, its own included where K(c) = 0. The last message on e begins at some s and takes α(e). When
+it left its sender u, u had at most F, so that
 
-    F(u, c, s) = min over c' of H(u, c', s - α(u, w)) + what starts far from S but nearer than K(c') to u,
-    X(e, c, t) = max over s of min(X(e, c, s) + b(e) (t - α(e) - s), F(w, c, s) + Z(e, c, s)), or, through w,
-                 max over s of X(e, c, s) + min(b(e) (t - α(e) - s), max over u of F(u, c, s)); so is Z.
+    F(u, c, s) = min over c' of H(u, c', s - α(u, w)) + what starts far from S but nearer than K(c') to u.
+    P(e, c, t) = max over s of min(X(e, c, s) + b(e) (t - α(e) - s), F(w, c, s) + Z(e, c, s)).
+    Q(e, c, t) = max over s of X(e, c, s) + min(b(e) (t - α(e) - s), max over u of F(u, c, s)).
+    X(e, c, t) = max(P, Q), as the last message began at w or came through w.
+    Z(e, c, t) = Q with Z in place of X.
 
-H is a sum of X over the links into u; of w, over those that do not come from S, which has had what comes over
-them. The first t at which what every S needs from outside can have come, to S and from there to each rank in
-it, is a bound. The last message of a link so waits for what it brings, or the link needs one more: both cost
-α. Proof: ``docs/proofs.md``.
+H is a sum of X over the links into u. For w, links from S are left out, as S has had what comes over them.
+The first t at which what every S needs from outside can have come, to S and from there to each rank in it, is
+a bound. The last message of a link so waits for what it brings, or the link needs one more: both cost α.
+Proof: ``docs/proofs.md``.
 
 Time is in ticks: a message finds what is there up to a tick later, so that no X is too small.
 """
@@ -40,21 +42,22 @@ from tutti.topologies.topology import Topology
 from tutti.topologies.transforms import transpose
 
 UNITS = 2**40
-"""M in the unit that bytes are counted in; upwards, where they are no whole number of it."""
+"""Number of units of M in which bytes are counted: what can come is rounded up, what must come down."""
 MOST_TICKS = 2048
-"""Of a search: at its end what is not complete takes longer."""
+"""Largest number of ticks of a search; what is not complete at its end takes longer."""
 TICKS_AN_ALPHA = 200
-"""No finer: a message finds what comes up to a tick later, so that a two-hundredth of α is lost."""
+"""Finest time resolution: 200 ticks in the least α. A message finds what comes up to a tick later."""
 REACH = 2
-"""The ticks reach to so many times the other bounds, or beyond them to so many of the longest ways."""
+"""The ticks reach to this multiple of the other bounds, or beyond them by this multiple of the largest
+α-distance, whichever is less."""
 MOST_CELLS, MOST_SENDERS = 2**13, 2**18
-"""Links times distances, and hubs that may send over each times distances twice: fewer distances, so that no
-network takes more than some seconds."""
+"""Largest number of links times distances, and of senders over all links times distances squared. Larger
+networks have fewer distances, so that none takes more than some seconds."""
 FEWEST_DISTANCES, MOST_DISTANCES, MOST_BEFORE = 4, 16, 32
 SHORTEST = 2
-"""Ticks of α from which on messages count; what comes over other links flows."""
+"""Least α, in ticks, with which messages count; data flows over links with less."""
 MOST_TOGETHER = 2**20
-"""Senders times distances twice times ticks."""
+"""Largest number of senders times distances squared times ticks that are computed together."""
 MOST_CUTS = 8
 MOST_NODES = 2048
 
@@ -67,13 +70,13 @@ def message_count_bound(
     least: Fraction,
     cuts: Sequence[BoolArray],
 ) -> Bound | None:
-    """Return the time before which not all that some rank needs can have come in messages, or None.
+    """Return a time before which some rank can't have all that it needs, as data comes in messages; or None.
 
-    None where it is no larger than the others, for several groups, where no message costs α that matters
-    beside the bytes, and on networks that are too large. Of an all-to-all no bytes count: each rank must have
-    heard of all (``heard``), as it must in an allreduce too. The certificate has that, the direction (``in``:
-    what a rank ends with, ``out``: what it starts with, links and time reversed), the distances K, the length
-    of a tick and how many of them, and the cuts.
+    None where it is no larger than the others, for several groups, where α hardly matters beside the bytes,
+    and on networks that are too large. In an all-to-all no bytes count: each rank must have data of each
+    (``heard``), as it must in an allreduce too. The certificate has that, the direction (``in``: what a rank
+    ends with, ``out``: what it starts with, links and time reversed), the distances K, the length of a tick,
+    the number of ticks, and the cuts.
 
     Parameters
     ----------
@@ -84,7 +87,7 @@ def message_count_bound(
     least
         Seconds: the largest of the other bounds.
     cuts
-        Masks over nodes: sets that are looked at besides single ranks.
+        Masks over nodes: sets that are tried in addition to single ranks.
     """
     denominator, bounds = topology.alpha.denominator, list[Bound]()
     for share in _shares(topology, traffic) if topology.num_nodes <= MOST_NODES else ():
@@ -112,14 +115,14 @@ def message_count_bound(
 def _received(
     topology: Topology, apart: Int64Array, share: _Shares, cuts: Sequence[BoolArray]
 ) -> _Receipt | None:
-    """Return over which links it is received; None for too many."""
+    """Return the links over which the data is received; None if there are too many."""
     with suppress(Unsupported):
         return _Receipt(topology, apart, share, cuts)
     return None
 
 
 def _tick(topology: Topology, until: Fraction) -> Fraction | None:
-    """Return ticks that reach so far; None where they are too long to tell messages."""
+    """Return a tick such that the ticks reach `until`; None if it is too long to tell messages apart."""
     alpha = topology.alpha
     positive = alpha.numerators[alpha.numerators > 0]
     if not len(positive) or not until:
@@ -131,10 +134,10 @@ def _tick(topology: Topology, until: Fraction) -> Fraction | None:
 
 @dataclass(frozen=True, eq=False)
 class _Shares:
-    """What each rank starts with, in units of M / `UNITS`, rounded up; who needs all of it.
+    """The data that each rank starts with, in units of M / `UNITS`, rounded up, and who needs all of it.
 
-    With `sums` the data of all ranks is added up: each starts with as much as all together. With `heard`
-    bytes take no time: each rank must have heard of all.
+    With `sums` the data is reduced: each rank starts with as much as all together. With `heard` bytes take no
+    time, and each rank must have data of each.
     """
 
     exact: Sequence[Fraction]
@@ -145,17 +148,17 @@ class _Shares:
 
     @cached_property
     def own(self) -> Int64Array:
-        """What each starts with."""
+        """The data that each rank starts with, in units."""
         return np.array([-(-share.numerator * UNITS // share.denominator) for share in self.exact])
 
     def of(self, sources: BoolArray) -> int:
-        """Return what these start with together, rounded down."""
+        """Return the data that these ranks start with together, in units, rounded down."""
         chosen = [share for share, among in zip(self.exact, sources.tolist(), strict=True) if among]
         return int((max if self.sums else sum)([*chosen, Fraction(0)]) * UNITS)
 
 
 def _shares(topology: Topology, traffic: Traffic) -> Iterator[_Shares]:
-    """Yield them where all goes from one rank to all, or to one rank, or the reverse; or has to be heard."""
+    """Yield the shares if all data goes to all ranks or to one, or so in reverse; else by mere receipt."""
     if len(traffic.members) > 1:
         return
     members, ranks = traffic.members[0].astype(np.int64), traffic.num_ranks
@@ -186,7 +189,7 @@ def _shares(topology: Topology, traffic: Traffic) -> Iterator[_Shares]:
 
 
 class _Receipt:
-    """The links over which something is received, and from whom; on the network backwards if not inward.
+    """The links over which data is received, and its senders; on the reversed network if not inward.
 
     Parameters
     ----------
@@ -195,34 +198,34 @@ class _Receipt:
     apart
         int64, shape (nodes, nodes): α-distances over α's denominator.
     share
-        What is received.
+        The data that is received.
     cuts
-        Sets that are looked at besides single hubs.
+        Sets that are tried in addition to single hubs.
 
     Attributes
     ----------
     hubs
-        The nodes that hold data: ranks, and switches that copy or add and hear from ranks.
+        The nodes that hold data: ranks, and switches that copy or add and that ranks reach.
     sets
         Masks over nodes: the sets S, each hub alone first.
     known
         int64: the distances K over α's denominator, 0 first.
     place, link
-        A row for each link into each S over which it hears from a hub: which S, and the link.
+        A row for each link into each S that a hub outside reaches: which S, and the link.
     behind
         int64, shape (2, pairs): rows of links, and those of links into their tail that come from their S.
     row, sender, before, nearer
-        A row for those that may send over such a link from one α-distance: which row of links, who (a hub
-        where the link begins, else any rank, numbered after the hubs, or any other hub, after that), the α up
-        to the link, and the most that starts at K(c) or more from S but nearer than K(c') to one of them:
-        shape (rows, K, K + 1), the last c' beyond all.
+        A row for the senders over such a link from one α-distance: its row of links, its kind and the α up to
+        the link. Then the most that starts at K(c) or more from S but nearer than K(c') to one of them. The
+        kind is the hub where the link begins, or the number after all hubs for any rank, or the next one for
+        any other hub. The last array has shape (rows, K, K + 1), with the last c' beyond all.
     needs
-        What each S must have from ranks outside, from each distance K on; shape (sets, K).
+        The data that each S must have from ranks outside, from each distance K on; shape (sets, K).
 
     Raises
     ------
     Unsupported
-        If there are too many.
+        If there are too many links.
     """
 
     def __init__(
@@ -280,7 +283,7 @@ class _Receipt:
 
 
 def _far(inside: BoolArray, apart: Int64Array, known: Int64Array, ranks: int) -> BoolArray:
-    """Return for each distance K the ranks outside a set that are so far from it or farther."""
+    """Return for each distance K the ranks outside a set that are that far from it or farther."""
     mask: BoolArray = (apart[:ranks, inside].min(axis=1) >= known[:, None]) & ~inside[:ranks]
     return mask
 
@@ -288,9 +291,10 @@ def _far(inside: BoolArray, apart: Int64Array, known: Int64Array, ranks: int) ->
 def _senders(
     inside: BoolArray, up_to_tail: Int64Array, tail: int, hubs: Int64Array, ranks: int
 ) -> Iterator[tuple[int, int, Int64Array]]:
-    """Yield those outside that may send over a link: who, the α up to it, and their places among the hubs.
+    """Yield the senders over a link: their kind, the α up to the link, and their places among the hubs.
 
-    A message may come through ranks without a stop, so that all may. `up_to_tail` is the α from each hub.
+    A message may come through ranks without a stop, so all ranks may send. `up_to_tail` is the α from each
+    hub.
     """
     there = ~inside[hubs] & (up_to_tail >= 0)
     for place in np.flatnonzero(there & (hubs == tail)).tolist():
@@ -302,10 +306,11 @@ def _senders(
 
 
 class _Cases(NamedTuple):
-    """What the last message on a link adds to: columns of what comes, of what comes besides, and of stocks.
+    """Columns of what the last message on a link adds to: data by time, data beside its stock, and the stock.
 
-    Begun at the link's tail, with what came before by time; by stock, all messages from there hold no more
-    than the tail has, besides what came through. Come through, with what came before; and that alone.
+    A message that began at the link's tail adds by time to what came before. By stock, all messages from the
+    tail hold no more than the tail has, and what came through adds to that. A message that came through adds
+    to what came before; for Z, to what came through.
     """
 
     before: Int64Array
@@ -314,43 +319,43 @@ class _Cases(NamedTuple):
 
 
 class _ReceiptArrays:
-    """X and H in ticks. Columns of X: rows of links times distances. H: hubs, distances, and 0 beyond all.
+    """X and H in ticks. X has columns of rows of links times distances; H has hubs, distances, and a last 0.
 
     Parameters
     ----------
     receipt
-        What is received, and from whom.
+        The links over which data is received, and its senders.
     tick, size
-        Seconds, bytes.
+        Length of a tick in seconds; M in bytes.
 
     Attributes
     ----------
     count
-        How many distances there are.
+        Number of distances.
     alpha, rate
-        Of each column of X: α of the link in whole ticks, and what it brings in a tick at most.
+        For each column of X: α of the link in whole ticks, and the most that it brings in a tick.
     needs
-        Of each column of X: what there is to bring.
+        For each column of X: the data that there is to bring.
     own
-        Shape (hubs, K + 1): what each starts with, in the first column.
+        Shape (hubs, K + 1): the data that each starts with, in the first column.
     ranks
-        How many of the hubs are ranks.
+        Number of hubs that are ranks.
     additive
-        Whether data of several ranks is as much as they have together.
+        Whether several ranks' data is as much as they have together.
     alone, place
-        How many rows of links there are into hubs alone, and the first row into each.
+        Number of rows of links into single hubs, and the first row into each.
     behind
-        As of `_Receipt`.
+        See `_Receipt`.
     first, sender, lag
-        Of each row of links: the first of its senders. Of those: which hub, and how many ticks before it.
+        For each row of links its first sender. For each sender its hub, and how many ticks it is before.
     nearer
-        `_Receipt.nearer`, by K' first; shape (K + 1, 1, senders, K).
+        `_Receipt.nearer`, with K' as the first axis; shape (K + 1, 1, senders, K).
     tails
-        Those senders that are the tail of their link, and the rows of links that have them.
+        The senders that are the tail of their link, and the rows of links that have them.
     most
-        What there is to come to each hub, and to the tails, and what they start with.
+        The data that there is to come to each hub and to the tails, and the data that they start with.
     tests
-        What must have come for some end: the rows of links, the ticks from each to the end, and how much.
+        What must have come for some end: the rows of links, the ticks from each to the end, and the amounts.
     """
 
     def __init__(self, receipt: _Receipt, tick: Fraction, size: Fraction) -> None:
@@ -360,7 +365,7 @@ class _ReceiptArrays:
         def ticks(alphas: Int64Array) -> Int64Array:
             return alphas * unit.denominator // unit.numerator
 
-        counted = min(topology.bandwidth) * tick if receipt.share.heard else size  # else all of it in a tick
+        counted = min(topology.bandwidth) * tick if receipt.share.heard else size  # or a tick brings all
         rates = {b: min(UNITS, -(-b * tick * UNITS // counted)) for b in set(topology.bandwidth)}
         self.count, self.ranks, self.additive = count, topology.num_ranks, not receipt.share.sums
         self.alpha = np.repeat(ticks(topology.alpha.numerators[link]), count)
@@ -385,16 +390,16 @@ class _ReceiptArrays:
         ]
 
     def ticks(self) -> int:
-        """Return after how many ticks some rank still can't have all that it needs.
+        """Return the number of ticks after which some rank still can't have all that it needs.
 
-        What comes in a message began the shortest α before, or sooner: about so many ticks are looked at
+        What comes in a message began the shortest α before, or sooner. So about that many ticks are computed
         together.
         """
         columns, tests, reached = len(self.alpha), self.tests.copy(), 0
-        # Side by side X and Z, what comes in all messages and in those that come through; so their stocks.
+        # X and Z side by side: what comes in all messages, and in those that come through; so their stocks.
         come, stock = np.zeros((2, MOST_TICKS + 1, 2 * columns), dtype=np.int64)
         held = np.zeros((MOST_TICKS + 1, 2, self.count + 1), dtype=np.int64)
-        # Begun at the tail; come through, with what came before; and come through alone.
+        # The last message began at the tail; it came through, for X; and it came through, for Z.
         sides = np.array([[0, 0, 1], [1, 0, 1], [0, 1, 1]])[..., None]
         cases = _Cases(*(sides * columns + np.arange(columns)).reshape(3, -1))
         last = _LastMessages(np.tile(self.alpha, 3), np.tile(self.rate, 3), cases, come, stock)
@@ -420,14 +425,14 @@ class _ReceiptArrays:
 
     @cached_property
     def _together(self) -> int:
-        """How many ticks are looked at together."""
+        """The number of ticks that are computed together."""
         shortest = self.alpha.min(where=self.alpha >= SHORTEST, initial=MOST_TICKS)
         return int(max(1, min(shortest - 1, MOST_TOGETHER // self.nearer.size)))
 
     def _stock(self, x: Int64Array, held: Int64Array, now: Int64Array) -> Int64Array:
-        """Return what there is for a message that enters each link by these ticks: at its tail, and before.
+        """Return the data for a message that enters each link by these ticks: at its tail, and before.
 
-        Writes what is held by these ticks at most.
+        Writes into `held` the most that is held by these ticks.
         """
         come: Int64Array = np.add.reduceat(x[:, : self.alone], self.place, axis=1)
         (tails, rows), hubs = self.tails, len(self.own)
@@ -447,7 +452,7 @@ class _ReceiptArrays:
         return np.concatenate([at_tail, through], axis=1).reshape(len(now), -1)
 
     def _held(self, come: Int64Array) -> Int64Array:
-        """Return H if so much has come to each hub, and to the tails."""
+        """Return H if `come` has come to each hub, and to the tails."""
         there, own = self.most
         if self.additive:  # no more than there is
             lack = np.minimum.accumulate((come - there)[..., ::-1], axis=2)[..., ::-1]
@@ -467,7 +472,7 @@ class _ReceiptArrays:
     def _passed(
         self, x: Int64Array, now: Int64Array, rows: Int64Array, lag: Int64Array, needs: Int64Array
     ) -> BoolArray:
-        """Return by which of these ticks all of a test can have come."""
+        """Return for each of these ticks whether all data of a test can have come by it."""
         when = now[:, None] - lag
         here = x.reshape(len(x), -1, self.count)[np.maximum(when, 0), rows]
         passed: BoolArray = ((here * (when >= 0)[..., None]).sum(axis=1) >= needs).all(axis=1)
@@ -475,26 +480,26 @@ class _ReceiptArrays:
 
 
 class _LastMessages:
-    """What comes with the last message on each link, in the cases of `_Cases`, some ticks at a time.
+    """The data that comes with the last message on each link, by the cases of `_Cases`, some ticks at a time.
 
-    The later it begins, the more there is to bring, and the less time: the best is the first beginning with
+    If the message begins later, there is more to bring and less time. The best is the first beginning with
     less time than there is to bring, or the one before, which brings all.
 
     Parameters
     ----------
     alpha, rate
-        In whole ticks, and what comes in a tick at most.
+        α in whole ticks, and the most that comes in a tick.
     cases
         Columns of `come` and `stock`.
     come, stock
-        What has come by each tick, and what there is for a message then; written elsewhere.
+        The data that has come by each tick, and the data for a message then; written elsewhere.
     """
 
     def __init__(
         self, alpha: Int64Array, rate: Int64Array, cases: _Cases, come: Int64Array, stock: Int64Array
     ) -> None:
         self.alpha, self.rate, self.cases, self.come, self.stock = alpha, rate, cases, come, stock
-        self.enough = np.zeros((MOST_TICKS + 2, len(alpha)), dtype=np.int16)  # by when so many more bring all
+        self.enough = np.zeros((MOST_TICKS + 2, len(alpha)), dtype=np.int16)  # more beginnings that bring all
         self.begin, self.until = np.zeros((2, len(alpha)), dtype=np.int64)
 
     def brought(self, now: Int64Array) -> Int64Array:
@@ -508,7 +513,7 @@ class _LastMessages:
         return np.where((time >= 0) & (self.alpha >= SHORTEST), brought, 0)
 
     def add(self, now: Int64Array) -> None:
-        """Count those that begin a tick before these by when they bring all."""
+        """Count the messages that begin a tick before these by the tick at which they bring all."""
         now = now[now > 0][:, None]
         lack = self._there(now) - self.come[now - 1, self.cases.before]
         until = np.concatenate([self.until[None], now + self.alpha + np.maximum(lack, 0) // self.rate])
@@ -518,10 +523,10 @@ class _LastMessages:
         np.add.at(self.enough.reshape(-1), place.ravel(), np.int16(1))  # flat and of one type: far faster
 
     def _there(self, at: Int64Array) -> Int64Array:
-        """Return all that there is for messages begun a tick before, and those like them."""
+        """Return all data for messages that begin a tick before, and what adds to that."""
         return _at(self.come, at, self.cases.besides) + _at(self.stock, at, self.cases.stock)
 
 
 def _at(table: Int64Array, row: Int64Array, column: Int64Array) -> Int64Array:
-    """Return ``table[row, column]``, which takes longer."""
+    """Return ``table[row, column]``, by a faster way."""
     return table.reshape(-1).take(row * table.shape[1] + column)

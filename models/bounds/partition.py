@@ -1,10 +1,10 @@
 r"""The partition bounds of allreduce: 2(k - 1) transfers a byte between k parts, and what messages add to it.
 
-What runs beside an allreduce is counted with it, k - 1 transfers a byte.
+Other collectives beside an allreduce are counted with it, k - 1 transfers a byte.
 
-It is proven in ``docs/proofs.md``. Among all partitions P of the ranks the bound 2(|P| - 1) / cap(P) is
-largest where cap(P) / (|P| - 1) is least: on a network without switches that is the strength of the graph
-whose edges have the capacities of both directions together, found exactly (`topologies.graphs.strength`).
+``docs/proofs.md`` proves them. Among all partitions P of the ranks the bound 2(|P| - 1) / cap(P) is largest
+where cap(P) / (|P| - 1) is least. On a network without switches that is the strength of the graph whose edges
+have the capacities of both directions together, found exactly (`topologies.graphs.strength`).
 With switches, or groups of the ranks, the best of a few partitions is taken: each rank alone, the hosts, and
 the parts into which the strength of the whole network falls, switches included.
 """
@@ -27,12 +27,13 @@ from tutti.topologies.topology import Topology
 from tutti.topologies.units import exact_number
 
 MOST_WORK = 2 * 10**9
-"""Nodes times pairs of neighbours of a network whose strength is asked for: a flow for each pair."""
+"""Largest number of nodes times pairs of neighbours for which the strength is found, by a flow for each
+pair."""
 
 SINGLE = 4
-"""Most single transfers of a byte with the fewest transfers: those that wait for no other and that no other
-waits for. Each transfer more adds up to 9 single ones (``docs/proofs.md``), which save less than it costs
-once T is 10 α."""
+"""Largest number of single transfers of a byte with the fewest transfers: those that wait for no other and
+that no other waits for. Each transfer more adds up to 9 single ones (``docs/proofs.md``), which save less
+than it costs once T is 10 α."""
 WAITING = 10
 ROUNDED = 1e-12
 
@@ -40,11 +41,11 @@ Parts = list[list[int]]
 
 
 def partition_bounds(topology: Topology, traffic: Traffic) -> list[Bound]:
-    """Return the bounds 2(k - 1) / capacity between k parts that are looked at, the largest first.
+    """Return the bounds 2(k - 1) / capacity of the partitions that are tried, the largest first.
 
-    ``maximum`` in the certificate says whether no partition gives more: of all ranks in one group, without
-    switches. Empty if no item is everyone's to everyone, or a switch outside the parts can multicast or
-    aggregate.
+    ``maximum`` in the certificate says whether no partition gives more; this is known for one group of all
+    ranks without switches. Empty if no item goes from all ranks of a group to all, or if a switch outside the
+    parts can multicast or aggregate.
     """
     if not traffic.both.any():
         return []
@@ -61,7 +62,7 @@ def _of_all(traffic: Traffic) -> bool:
 
 
 def _weakest(topology: Topology) -> Parts | None:
-    """Return the parts of the network's strength that have ranks; None where it is too large to ask.
+    """Return the parts of the network's strength that have ranks; None where it is too large to find.
 
     A part of switches that can do more than forward goes to the part of its first neighbour.
     """
@@ -86,7 +87,7 @@ def _with_ranks(topology: Topology, part: Int32Array) -> Parts | None:
 
 
 def _families(topology: Topology, traffic: Traffic) -> Iterator[Parts]:
-    """Yield partitions: every rank its own part; hosts, and lines of groups, where all ranks are in one."""
+    """Yield partitions: each rank alone; hosts, and lines of groups, if they hold all ranks."""
     ranks = topology.num_ranks
     yield [[rank] for rank in range(ranks)]
     if topology.hosts is not None and (topology.hosts[:ranks] >= 0).all():
@@ -146,7 +147,7 @@ def partition_latency_bound(
     topology, traffic
         The problem.
     partitions
-        What `partition_bounds` returned.
+        The result of `partition_bounds`.
     size
         M, bytes.
     """
@@ -193,7 +194,7 @@ def with_waits(every: Fraction, single: Fraction, alpha: Fraction) -> Fraction:
     """
     if every < (WAITING - 1) * alpha:
         return every + alpha
-    # Hardly less than T where (every - single) / (T - 2α) + single / (T - α) is 1
+    # Slightly less than the T for which (every - single) / (T - 2α) + single / (T - α) is 1
     middle, both = every + 3 * alpha, every + single + 2 * alpha
     root = math.sqrt(middle**2 - 4 * alpha * both)
     return max(every + alpha, Fraction((float(middle) + root) / 2 * (1 - ROUNDED)))

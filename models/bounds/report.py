@@ -1,7 +1,7 @@
 """All bounds of a problem, the best of them, and the line that ``tutti bound --json`` prints.
 
-Six kinds are found by the exact methods above this folder, which know how. They are named in `ELSEWHERE`
-and looked up when they are first asked for, so that nothing here depends on those methods.
+Some kinds are found by methods' folders, or in folders of their own. `ELSEWHERE` names them, and they are
+imported when they are first asked for, so that nothing here depends on those methods.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ ELSEWHERE = {
     "multicast_price": "tutti.models.bounds.multicast_price.bound:multicast_price_bound",
     "path_price": "tutti.models.bounds.path_price.bound:path_price_bound",
 }
-"""Kinds of bounds that are found by a method's own folder: the module, and the function in it that returns
-the bound or None. A new one is a line here, and its check a module beside `models.bounds.check`."""
+"""For each kind of bounds that has a folder of its own: the module, and the function in it that returns the
+bound or None. A new kind is a line here, and a module for its check beside `models.bounds.check`."""
 
 REUSED = ("cut", "mcf")
-"""Kinds that take long enough to be found only once for a search and for its answer."""
+"""Kinds that take long to find: a search and its answer share one result."""
 
 PROGRAMS = ("multicast_price", "path_price")
-"""Kinds that take seconds to minutes."""
+"""Kinds by linear programs that take seconds to minutes."""
 
 FURTHER: dict[str, BoundKind] = {}
-"""Kinds of bounds from outside, by name."""
+"""Kinds of bounds of plug-ins, by name."""
 
 
 def add_kind(kind: BoundKind) -> None:
-    """Make a kind of bounds one of those that `lower_bounds` returns and that are checked."""
+    """Add a kind of bounds to those that `lower_bounds` returns and that are checked."""
     FURTHER[kind.name] = kind
     PROOFS[kind.name] = kind.prove
 
@@ -81,31 +81,32 @@ def lower_bounds(
     Parameters
     ----------
     topology, collective
-        The problem. Groups count together: a cut is crossed by the data of all.
+        The problem. Groups count together: the data of all of them crosses a cut.
     size
         M, bytes, exact. Without it only the bandwidth bounds are returned.
     lp
-        Whether the bound ``mcf`` is that of the linear program on any network, however long it takes; else
-        on small and on symmetric ones (`models.all_to_all.bound`). And whether ``multicast_price`` and
-        ``path_price`` are asked for, which take up to minutes.
+        Whether the bound ``mcf`` is that of the linear program on any network, however long it takes;
+        otherwise this is so on small and on symmetric networks (`models.all_to_all.bound`). It also asks for
+        ``multicast_price`` and ``path_price``, which take up to minutes.
     time_limit
-        As of `each_bound`.
+        See `each_bound`.
 
     Returns
     -------
     list of Bound
-        ``cut``, ``degree``, for allreduce ``partition``, for all-to-all ``mcf``, and with a size
+        ``cut``, ``degree``, for allreduce ``partition``, for all-to-all ``mcf``. With a size also
         ``distance``, ``combined``, ``first_hop``, for allreduce ``partition_latency``, where switches only
-        forward ``broadcast_growth`` and ``cut_gossip``, where messages count and one or all ranks need
-        everything ``message_count``, for all-to-all ``unicast_price``, where asked for ``multicast_price``
-        (one rank to all, all to one, all to all added up) and ``path_price``; and those of `FURTHER`.
+        forward ``broadcast_growth`` and ``cut_gossip``, for all-to-all ``unicast_price``, and
+        ``message_count`` where one or all ranks need everything and α matters. With `lp` also ``path_price``
+        and, from one rank to all, to one rank from all, or for allreduce, ``multicast_price``. Also the kinds
+        of `FURTHER`.
 
     Raises
     ------
     InputError
         If the collective is for another number of ranks, or the size is not positive.
     BoundError
-        If one from outside is not proven by its certificate.
+        If the certificate of a plug-in's bound does not prove it.
     """
     found = {bound.kind: bound for bound in each_bound(topology, collective, size, time_limit)}
     if lp:
@@ -120,9 +121,9 @@ def each_bound(
     time_limit: float | None = None,
     known: Iterable[Bound] = (),
 ) -> Iterator[Bound]:
-    """Yield the bounds of `lower_bounds` without linear programs as they are found, the slow ones last.
+    """Yield the bounds that `lower_bounds` returns without `lp` as they are found, the slow ones last.
 
-    The bound ``mcf`` gets `time_limit` seconds, after which it is the best so far; None: as many as it takes.
+    The search for ``mcf`` stops after `time_limit` seconds with the best value so far; None is no limit.
     The largest ``cut`` and ``mcf`` bounds in `known` are yielded, and not found a second time.
     """
     if collective.num_ranks != topology.num_ranks:
@@ -153,7 +154,7 @@ def each_bound(
     distances, cuts = AlphaDistances(topology), [inside, ~inside, *declared_hosts(topology)]
     growth = partial(broadcast_growth_bound, traffic=traffic, distances=distances)
     grown = _with_able(growth, topology)
-    # Able switches are tried for cut_gossip only where they make broadcast_growth larger.
+    # Able switches are tried for cut_gossip only if they make broadcast_growth larger.
     able = grown is not None and "able" in grown.certificate
     gossip = partial(cut_gossip_bound, traffic=traffic, distances=distances, size=exact, cuts=cuts)
     latencies = (
@@ -165,7 +166,7 @@ def each_bound(
     )
     least = max(bound.time(exact) for bound in (*bounds, *latencies) if bound)
     yield from (bound for bound in latencies if bound)
-    # Each of these is asked for only what is more than the others prove.
+    # Each of these yields a bound only if it is larger than all before.
     steps: Sequence[Callable[[Fraction], Bound | None]] = (
         partial(message_count_bound, topology, traffic, distances, exact, cuts=cuts),
         partial(_finder("unicast_price"), topology, collective, exact),
@@ -181,14 +182,14 @@ def each_bound(
 def program_bounds(
     topology: Topology, collective: Collective, size: Fraction | int | None, known: Iterable[Bound]
 ) -> Iterator[Bound]:
-    """Yield the bounds of linear programs that exceed those of `each_bound`, each when it is found.
+    """Yield the bounds of linear programs that exceed those of `each_bound`, as they are found.
 
     Parameters
     ----------
     topology, collective, size
         As `lower_bounds`.
     known
-        What `each_bound` yielded: a bound of the same kind is larger than there.
+        The bounds that `each_bound` yielded; those of the same kind are larger here.
     """
     bounds = list(known)
     if collective.kind is Kind.ALL_TO_ALL:
@@ -210,10 +211,10 @@ def program_bounds(
 
 
 def _where_able(find: Callable[[Topology], Bound | None], topology: Topology) -> Bound | None:
-    """Return the bound as if switches inside hosts could copy and add.
+    """Return the bound on the network in which switches inside hosts can multicast and aggregate.
 
-    It holds for the real network too, and its certificate names these switches (``able``). None unless both
-    these and other switches only forward.
+    It holds for the real network too, and its certificate names these switches (``able``). None if no switch
+    inside a host only forwards, or no other switch does.
     """
     only = forwarding(topology)
     inner = only & (topology.hosts >= 0) if topology.hosts is not None else only & False
@@ -227,7 +228,7 @@ def _where_able(find: Callable[[Topology], Bound | None], topology: Topology) ->
 def _with_able(
     find: Callable[..., Bound | None], topology: Topology, *least: Fraction, able: bool = True
 ) -> Bound | None:
-    """Return the bound of a network, or if `able` and that is larger, the one of `_where_able`."""
+    """Return the bound of a network, or that of `_where_able` if `able` and it is larger."""
     found = [find(topology, *least)]
     if able:
         found.append(_where_able(lambda where: find(where, *least), topology))
@@ -241,9 +242,9 @@ def best_bound(
     time_limit: float | None = None,
     known: Sequence[Bound] = (),
 ) -> Bound:
-    """Return the largest lower bound at this size (without one: of the bandwidth bounds).
+    """Return the largest lower bound at this size; without a size, the largest bandwidth bound.
 
-    The time limit is that of `each_bound`. Bounds in `known` are found already.
+    `each_bound` explains the time limit and `known`.
     """
     return _best([*each_bound(topology, collective, size, time_limit, known), *known], size)
 
@@ -263,11 +264,11 @@ def bound_document(
     topology, collective, size
         As `lower_bounds`.
     bounds
-        What `lower_bounds` returned, if it was called already.
+        The result of `lower_bounds`, if it is known.
     lp
-        Whether an allreduce gets the bound ``lp`` on any network; else on small ones
-        (`models.allreduce.bound`). It is never the best: it holds for tree schedules, unless the
-        partition bound is as large. An all-to-all gets the bound ``mcf`` of the linear program then.
+        Whether an allreduce gets the bound ``lp`` on any network; otherwise it does on small ones
+        (`models.allreduce.bound`). That bound holds for tree schedules only, so it is never the best, unless
+        the partition bound is as large. For an all-to-all, `lp` asks for ``mcf`` by the linear program.
 
     Returns
     -------

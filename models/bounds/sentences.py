@@ -1,4 +1,4 @@
-"""The sentences in which certificates say to people what they prove, one for each kind of proof."""
+"""Sentences that say what a certificate proves, one for each kind of proof."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ Words = Mapping[str, Any]
 
 
 class MostShown(NamedTuple):
-    """Limits on what a sentence holds. Larger values make longer lines."""
+    """Limits on the length of a sentence. Larger values make longer lines."""
 
     value: int
-    """Characters of a value in a certificate of a plug-in's kind."""
+    """Largest number of characters of a value in a certificate of a plug-in's kind."""
     path: int
-    """Nodes of a path that is written out."""
+    """Largest number of nodes of a path that is written out."""
 
 
 MOST = MostShown(value=40, path=8)
 
 
 def sentence(kind: str, certificate: Words, topology: Topology) -> str:
-    """Return what a certificate says; `kind` is that of `models.bounds.Bound`.
+    """Return the sentence for a certificate; `kind` is that of `models.bounds.Bound`.
 
     Examples
     --------
@@ -67,10 +67,10 @@ def _crossing(what: Words, topology: Topology) -> str:
 
 
 def _far(what: Words) -> str:
-    """Return how far what is counted in a combined bound has to go."""
+    """Return how far the data that a combined bound counts has to go."""
     alpha = format_time(Fraction(what["h"]))
     if "node" not in what:
-        return f"; every way across takes {alpha} of alpha or more"
+        return f"; every path across has {alpha} of alpha or more"
     inward, over_cut = what["direction"] == "in", "ranks" in what
     ends = f" {'for' if inward else 'from'} rank {what['node']}" if over_cut else ""
     return f",{ends} {'from' if inward else 'to'} {alpha} of alpha or more away"
@@ -84,8 +84,8 @@ def _distance(what: Words, topology: Topology) -> str:
 
 
 def _message_count(what: Words, topology: Topology) -> str:
-    needs = "needs can't all have come" if _in(what) else "starts with can't all have gone"
-    which = "some rank can't have heard of all" if what["heard"] else f"what some rank {needs}"
+    needs = "needs can't all have arrived" if _in(what) else "starts with can't all have been delivered"
+    which = "some rank can't have data of all others" if what["heard"] else f"what some rank {needs}"
     return f"{which} before {_time(what)}, as a message costs alpha and holds only what its sender had"
 
 
@@ -98,7 +98,7 @@ def _partition(what: Words, topology: Topology) -> str:
 
 
 def _lengths(what: Words, topology: Topology) -> str:
-    """Return which links are the bottleneck of a flow: those of a cut, or how many have a length."""
+    """Return which links are the bottleneck of a flow: those of a cut, or those with a length."""
     count, every = len(what["links"]), topology.num_links
     if "cut" in what:
         inside = [*what["cut"]["ranks"], *what["cut"]["switches"]]
@@ -128,33 +128,33 @@ SENTENCES: Mapping[str, Callable[[Words, Topology], str]] = {
     "lp": _weights,
     "message_count": _message_count,
     "broadcast_growth": lambda what, _: (
-        f"rank {what['node']} {'can have heard of' if _in(what) else 'can be heard of by'} all "
-        f"{what['needed']} not before {format_time(what['ticks'] * Fraction(what['tick']))}, "
+        f"rank {what['node']} can't have {'data of' if _in(what) else 'its data at'} all "
+        f"{what['needed']} before {format_time(what['ticks'] * Fraction(what['tick']))}, "
         "as a message holds each link for its alpha"
     ),
     "cut_gossip": lambda what, topology: (
         f"{_nodes([*what['ranks'], *what['switches']], topology)} can't have all they need before "
-        f"{_time(what)}, as a message has only what its sender heard of"
+        f"{_time(what)}, as a message holds only what its sender had"
     ),
     "first_hop": lambda what, topology: (
         f"{_nodes([what['node']], topology)} can't have {'' if _in(what) else 'sent '}all before "
         f"{_time(what)}, as a link with more than a neighbour's own pays alpha twice"
     ),
     "unicast_price": lambda what, _: (
-        f"links can't have moved all before {_time(what)}, "
-        "as one that relays waits for data or pays alpha again"
+        f"not all data can have arrived before {_time(what)}, "
+        "as a link that relays data waits for it or pays alpha again"
     ),
     "multicast_price": lambda what, _: (
-        f"what is needed can't all have {'arrived' if _in(what) else 'been added up'} before {_time(what)}, "
-        "by prices of what links do when"
+        f"not all data can have been {'received' if _in(what) else 'reduced'} before {_time(what)}, "
+        "by dual prices of a linear program over time"
     ),
     "path_price": lambda what, _: (
-        f"{len(what['pairs'])} pairs of ranks can't all have heard before {_time(what)}, "
-        "by prices of messages' whole ways"
+        f"no schedule can serve {len(what['pairs'])} pairs of ranks before {_time(what)}, "
+        "by dual prices of messages over their whole routes"
     ),
     "partition_latency": lambda what, _: (
         f"transfers between {len(what['parts'])} parts take {_time(what)}, "
-        "as links pay alpha again where these wait"
+        "as a link pays alpha again where these wait"
     ),
 }
 """The sentence for a certificate, by the kind of its bound. Other kinds are about the data that must leave a
@@ -166,7 +166,7 @@ def _in(what: Words) -> bool:
 
 
 def _time(what: Words) -> str:
-    """Return the time that a certificate proves: as such, or in ticks."""
+    """Return the time that a certificate proves, which it gives in seconds or in ticks."""
     if "time" in what:
         exact = Fraction(what["time"])
     else:

@@ -2,8 +2,8 @@
 
 Starts and ends are one rank or everyone, so there are four shapes: `pairs` (one to one), `spread` (one to
 everyone), `collect` (everyone to one) and `both` (everyone to everyone). Nothing here asks which collective
-it is. Items without size, and those that start where they end, are left out. A rank may be in several groups,
-of several parts of a mixed collective: what concerns a rank in a group stands at its *membership*.
+it is. Items without size, and those that start where they end, are left out. A rank may be in several groups
+of a mixed collective. Data of a rank in a group is indexed by its *membership*.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ class PairItems:
 
 @dataclass(frozen=True, eq=False)
 class Traffic:
-    """What a collective moves.
+    """The data that a collective moves.
 
     Parameters
     ----------
     members
         The ranks of each group.
     num_ranks
-        Of the network.
+        Number of ranks of the network.
     pairs
         Items from one rank to another.
     spread, collect
-        int64, shape (memberships,): shares that go from a rank to all of a group of its, and the reverse.
+        int64, shape (memberships,): shares that go from a rank to all of its group, and the reverse.
     both
         int64, shape (groups,): shares that all of the group start and end with.
     denominator
-        Of all shares, which are in units of M.
+        Denominator of all shares, which are in units of M.
     """
 
     members: Sequence[Int32Array]
@@ -114,7 +114,7 @@ class Traffic:
     def lines(self) -> list[list[Int32Array]]:
         """The groups in sets of disjoint ones, and for each set the ranks at one place in its groups.
 
-        What goes on in one of them may cross the others. Empty where there is one group.
+        Data that moves inside one of them may cross the others. Empty where there is one group.
         """
         if len(self.members) == 1:
             return []

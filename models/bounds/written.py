@@ -1,4 +1,4 @@
-"""Bounds that were written down, as lines of ``tutti bound --json``, proven again from their certificates."""
+"""Checks the bounds in lines of ``tutti bound --json`` again, from their certificates alone."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from tutti.topologies.units import GIGA, MICRO, duration, exact_number, format_s
 
 
 def check_line(line: str, where: str, network: str | None = None) -> Iterator[tuple[bool, str]]:
-    """Recompute the certificates in a line; yield of each whether it proves its bound, and a sentence.
+    """Recompute the certificates in a line; yield for each whether it proves its bound, and a sentence.
 
     Parameters
     ----------
     line
-        That ``tutti bound --json`` wrote.
+        A line that ``tutti bound --json`` wrote.
     where
         The file and the line's number, for messages.
     network
-        Stands for the network that the line names.
+        Text of a network that replaces the one that the line names.
 
     Raises
     ------
     InputError
-        If it is no such line, or the network is none.
+        If it is no such line, or the network is not valid.
     """
     try:
         document = json.loads(line)
@@ -70,15 +70,15 @@ def check_line(line: str, where: str, network: str | None = None) -> Iterator[tu
 
 
 def _check_best(stated: Mapping[str, Any], bounds: Sequence[Bound], size: Fraction | None) -> None:
-    """Raise `BoundError` if the largest bound on any schedule is stated otherwise than it is."""
+    """Raise `BoundError` if the line's best bound is not the largest bound on any schedule."""
     if not any(bound.binds_all for bound in bounds):
-        raise BoundError("the best: none of these holds for any schedule")
+        raise BoundError("the best bound: none of these holds for any schedule")
     best = best_document(bounds, size)
     _compare("the best", stated, {**best.pop("best"), **best})
 
 
 def _compare(of: str, stated: Mapping[str, Any], proven: Mapping[str, Any]) -> None:
-    """Raise `BoundError` for the first thing that is stated otherwise than it is proven."""
+    """Raise `BoundError` for the first value in a line that differs from the proven one."""
     for name, value in proven.items():
         said = stated[name]
         close = isinstance(value, float) and isinstance(said, int | float)

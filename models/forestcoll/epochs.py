@@ -1,9 +1,9 @@
 """Trees from each root, made together with the times of their edges: few long messages, no link idle late.
 
-`models.tree_columns` has the linear program, and finds the trees first over a few epochs, then over twice as
-many. Trees of the few epochs serve twice as many in the first and in the second half of each, which costs
-nothing but α. Where half as many epochs are too few for a tree, all are there at once. A reduce-scatter is
-the mirror of an allgather, and an allreduce is both in turn.
+`models.tree_columns` has the linear program, which is solved first over a few epochs and then over twice as
+many. A tree for the few epochs can be used in the first and in the second half of each, which costs nothing
+but α. Where half as many epochs are too few for a tree, the search begins with all epochs. A reduce-scatter
+is the mirror of an allgather, and an allreduce is one after the other.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tutti.topologies.transforms import transpose
 KINDS = (Kind.ALLGATHER, Kind.REDUCE_SCATTER, Kind.ALLREDUCE)
 COUNTS = EpochCounts(fold=2.3, most=20, rows=1000)
 FIRST_TREES = 240
-"""Trees that the search begins with. With a larger value the first program takes longer."""
+"""Trees that the search begins with. A larger value makes the first linear program slower."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +43,7 @@ class EpochPlan:
     Parameters
     ----------
     lines
-        What they use.
+        The lines (sets of equivalent links) that the trees use.
     trees, weight
         The weights of the trees of a root sum to 1.
     lasting
@@ -66,9 +66,9 @@ def planned(topology: Topology, size: Fraction, seconds: float, rng: np.random.G
     size
         M in bytes.
     seconds
-        After so many it ends, if it has not before.
+        The search ends after this many seconds, if it has not ended before.
     rng
-        For matchings and trees.
+        For random matchings and trees.
 
     Raises
     ------
@@ -81,7 +81,7 @@ def planned(topology: Topology, size: Fraction, seconds: float, rng: np.random.G
     search = _ForestSearch(lines, float(size) / topology.num_ranks, rng)
     try:
         search.begin(search.epochs // 2)
-    except NoSchedule:  # trees are higher than that
+    except NoSchedule:  # half as many epochs are too few for any tree
         search.begin(search.epochs)
     else:
         search.run(begin + 0.15 * seconds)
@@ -91,7 +91,7 @@ def planned(topology: Topology, size: Fraction, seconds: float, rng: np.random.G
 
 
 class _ForestSearch(EpochSearch):
-    """The program and its prices; time in units of a shard over the median line."""
+    """The linear program and its dual prices. Times are in units of a shard over the median line."""
 
     def __init__(self, lines: EpochLinks, shard: float, rng: np.random.Generator) -> None:
         unit = shard / float(np.median(lines.bandwidth))
@@ -135,7 +135,7 @@ class _ForestSearch(EpochSearch):
         return reduce(EpochTrees.plus, [self._new(given, root, each, 1.0) for root in range(roots)])
 
     def halve(self) -> None:
-        """Put two epochs in place of each."""
+        """Split each epoch into two."""
         used, _ = self.used()
         first, second = (
             replace(used, epoch=np.where(used.epoch >= 0, 2 * used.epoch + half, -1)) for half in range(2)
@@ -144,11 +144,11 @@ class _ForestSearch(EpochSearch):
         self.restart(self.lines.rows(self.matchings), first.plus(second))
 
     def plan(self) -> EpochPlan:
-        """Return what was found."""
+        """Return the trees in use, their weights and the epochs' lengths."""
         return EpochPlan(self.lines, *self.used(), self.program.optimum.lasting * self.unit)
 
     def candidates(self, prices: FloatArray) -> EpochTrees:
-        """Return trees in use, improved, and new ones."""
+        """Return trees in use after local changes, and new ones."""
         given = self.prices_of_edges(self.program.rows, prices)
         support = np.flatnonzero(self.program.optimum.weight > 0)
         chosen = self.rng.choice(support, min(ROUNDS.improved, len(support)), replace=False)
@@ -160,7 +160,7 @@ class _ForestSearch(EpochSearch):
         return found
 
     def ended(self) -> bool:
-        """Whether a round that adds nothing ends the search: it improves most trees in use."""
+        """Whether a round that adds no tree ends the search: yes, as a round changes most trees in use."""
         return True
 
     def _new(self, given: FloatArray, root: int, count: int, spread: float) -> EpochTrees:
@@ -178,9 +178,9 @@ def planned_schedule(problem: Problem, seconds: float, rng: np.random.Generator)
     problem
         An allgather, a reduce-scatter or an allreduce of all ranks, with equal shards, and its size.
     seconds
-        After so many it goes no further.
+        The search ends after this many seconds.
     rng
-        For what is drawn.
+        For random matchings and trees.
 
     Raises
     ------

@@ -36,7 +36,7 @@ from tutti.topologies.topology import Topology
 from tutti.topologies.trees.tree_counts import MOST_TREES, sustains, trees_by_root
 
 DensitySearch = Callable[[Topology, Int64Array, Fraction], Fraction]
-"""A way to find U*: of a network, the trees of each root, and a lower bound."""
+"""A search for U*, given a network, the number of trees of each root, and a lower bound."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,8 +206,8 @@ class _ByBandwidth:
     def least_density(self, exits: BoolArray, needed: int, density: Fraction) -> Fraction:
         """Return the smallest U, at least `density`, at which the links of a cut carry `needed` trees.
 
-        Without rounding U were needed / B⁺(S), and rounding loses less than one tree a link: so from there
-        few steps to the next U at which some ⌊U·b⌋ rises are left.
+        Without rounding this U would be needed / B⁺(S). Rounding loses less than one tree a link, so from
+        there it is only a few steps, each to the next U at which some ⌊U·b⌋ rises.
         """
         counts = np.bincount(self.of_link[exits], minlength=len(self.values)).tolist()
         classes = [(b, count) for b, count in zip(self.values, counts, strict=True) if count]

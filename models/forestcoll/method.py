@@ -1,15 +1,17 @@
 """ForestColl as a method: out-trees that meet the throughput bottleneck cut exactly (dissertation 4.5, B.5).
 
-The steps, each exact: the bottleneck cut gives 1/x*; that gives the number k of trees a root and how many of
-them each link carries (B.5.1); the switches are removed (B.5.2); spanning trees are packed (B.5.3); and they
-become transfers over the routes that the switches left. The last two steps are first guessed
-(`spread_switches`, `grow_trees`), and a guess counts only if it is as good as the exact algorithm's answer,
-which otherwise takes over. On small networks both are made, and the lower trees are taken.
+The steps are exact. The bottleneck cut gives 1/x*. From it follow the number k of trees a root and the number
+of trees that each link carries (B.5.1). Then the switches are removed (B.5.2), and spanning trees are packed
+(B.5.3). They become transfers over the routes that switch removal has kept. The last two steps are first
+tried by heuristics (`spread_switches`, `grow_trees`). Their result is used only if it is as good as that of
+the exact algorithm, which otherwise takes over. On small networks both are made, and the lower trees are
+kept.
 
-Trees span the ranks that the demand says. With w_r the share of M that rank r is the root of, they are packed
-for any weights w (4.5.7): all equal in an allgather, one at the root of a broadcast, and where only some
-shards of an allgather hold data, those ranks are its *several roots*. The bottleneck cut is that of the same
-weights, so that all of these are met exactly. Ranks that take no part forward, as switches do.
+The demand says which ranks the trees span. With w_r the share of M of which rank r is the root, trees are
+packed for any weights w (4.5.7). The weights are equal in an allgather, and a broadcast has one at its root
+only. Where only some shards of an allgather hold data, their ranks are its *several roots*. The bottleneck
+cut is that of the same weights, so all of these are met exactly. Ranks that take no part forward, as switches
+do.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ FIXED_K_SEARCHES = {BINARY: bisected_density, NEWTON: raised_density, AUTO: rais
 ALGORITHM_1, ALGORITHM_5 = (
     {"program": f"maximum flows of Algorithm {number}", "solver": "ortools"} for number in (1, 5)
 )
-"""What a binary search has solved, as columns of a row."""
+"""Columns of a result row that say what a binary search has solved."""
 BINARY_ARCS = 1000
 """Links, and ranks with data, up to which ``auto`` searches by Algorithm 1.
 
@@ -93,21 +95,21 @@ class PackingDemand:
 
     @property
     def num_roots(self) -> int:
-        """How many ranks are the root of something."""
+        """The number of ranks that are a root, which is all whose weight is not 0."""
         if self.weights is None:
             return self.topology.num_ranks
         return int(np.count_nonzero(self.weights.numerators))
 
     @property
     def scale(self) -> Fraction:
-        """What a unit of weight is of M: 1/x* times this is the time over M."""
+        """The share of M that a weight of 1 stands for: 1/x* times this is the time over M."""
         return Fraction(1) if self.weights is not None else Fraction(1, self.topology.num_ranks)
 
     def connected(self, network: LogicalNetwork) -> LogicalNetwork:
         """Return a network in which every rank reaches every other, if there are empty shards.
 
-        Who is no root of any tree may have lost all arcs to others when the switches were removed. Its shard
-        is sent as no load, for which there are arcs of no capacity: a circle through the strongly connected
+        A rank that is no tree's root may have lost all arcs to others when the switches were removed. Its
+        shard holds no bytes, so arcs of capacity 0 suffice for it: a ring through the strongly connected
         components, over shortest routes.
         """
         if self.weights is None or self.weights.numerators.all():
@@ -135,10 +137,10 @@ class ForestcollOptions(Options):
     Parameters
     ----------
     trees
-        k, to give every root so many trees and find their best throughput (4.5.5); None: the k of the
-        optimum.
+        k, a number of trees for every root, for which the best throughput is found (4.5.5); None: the k of
+        the optimum.
     fast
-        Whether guesses are tried before the exact algorithms. Throughput is the same; heights may differ.
+        Whether heuristics are tried before the exact algorithms. Throughput is the same; heights may differ.
     multicast
         Whether switches that can multicast or aggregate do so (4.5.6).
     search
@@ -162,7 +164,7 @@ class ForestcollOptions(Options):
 
 
 def synthesize(problem: Problem, options: ForestcollOptions, rng: np.random.Generator) -> Schedule:
-    """Return a flow schedule whose congestion is 1/x* exactly (with `trees`, the least for so many trees).
+    """Return a flow schedule with congestion 1/x* exactly; with `trees`, the least for that number of trees.
 
     Reduce-scatter and reduce are those of the transposed network, reversed; allreduce is a reduce-scatter and
     an allgather, optimal in all topologies that the paper evaluated, though not in general (4.5.7).
@@ -234,7 +236,7 @@ def _spread(options: ForestcollOptions, problem: Problem) -> tuple[Schedule, Loa
 def _capacities(
     demand: PackingDemand, options: ForestcollOptions
 ) -> tuple[int, Fraction, Int64Array, dict[str, str]]:
-    """Return k, 1/x* (or its like for k fixed), how many trees each link carries, and how that was found."""
+    """Return k, 1/x* (for a fixed k, its best ratio), the trees that each link carries, and the search."""
     if options.trees is not None:
         density = FIXED_K_SEARCHES[options.search]
         fixed = fixed_k_capacities(demand.topology, options.trees, demand.weights, density)
@@ -261,9 +263,10 @@ def _bottleneck(demand: PackingDemand, search: str) -> tuple[str, Cut]:
 def _trees(
     demand: PackingDemand, capacity: Int64Array, k: int, fast: bool, watch: _Stopwatches
 ) -> tuple[LogicalNetwork, Forest]:
-    """Return the network without switches and the trees; where guesses and exact trees are cheap, the lower.
+    """Return the network without switches and the trees.
 
-    Guesses are not made for a single root, whose trees the exact algorithm finds in no time.
+    Where both are cheap, the trees by heuristics and the exact ones are made, and the lower are returned. On
+    a small network with a single root only the exact algorithm runs.
     """
     topology = demand.topology
     roots = demand.num_roots
@@ -279,7 +282,7 @@ def _trees(
 def _packed(
     demand: PackingDemand, capacity: Int64Array, k: int, fast: bool, watch: _Stopwatches
 ) -> tuple[LogicalNetwork, Forest]:
-    """Return network and trees, guessed first if `fast`."""
+    """Return network and trees, by heuristics first if `fast`."""
     with watch("removal_s"):
         network = spread_switches(demand.topology, capacity, k, demand.weights) if fast else None
         if network is None:
@@ -293,7 +296,7 @@ def _packed(
 
 @dataclass
 class _Stopwatches:
-    """Seconds of each part."""
+    """The seconds that each part took."""
 
     seconds: dict[str, float] = field(default_factory=dict)
 

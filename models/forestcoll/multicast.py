@@ -1,4 +1,4 @@
-"""In-network multicast and aggregation (dissertation 4.5.6): what a switch holds once need not come again.
+"""Switches that multicast or aggregate (dissertation 4.5.6) receive the same data only once.
 
 Trees are built as if switches only forwarded. Afterwards, of all transfers of a chunk that pass a switch
 which can multicast, only the first comes up to it; the others start there. Then ranks send less, though none
@@ -70,14 +70,14 @@ def multicast(schedule: Schedule) -> Schedule:
 
 @dataclass(frozen=True, eq=False)
 class TrafficTotals:
-    """What a schedule makes ranks and links carry, in units of M.
+    """The data that a schedule moves by ranks and over links, in units of M.
 
     Parameters
     ----------
     sent, received
-        Shape (ranks,): by each rank.
+        Shape (ranks,): the data that each rank sends and receives.
     links
-        All that crosses a link, summed over links.
+        The data that crosses a link, summed over links.
     """
 
     sent: FloatArray
@@ -86,7 +86,7 @@ class TrafficTotals:
 
     @classmethod
     def of(cls, schedule: Schedule) -> TrafficTotals:
-        """Return that of a schedule."""
+        """Return the totals of a schedule."""
         topology = schedule.topology
         load = link_loads(schedule) / schedule.chunks.denominator
         sent, received = np.zeros((2, topology.num_nodes))
@@ -97,11 +97,11 @@ class TrafficTotals:
 
     @property
     def reverse(self) -> TrafficTotals:
-        """That of the schedule run backwards."""
+        """The totals of the schedule run backwards."""
         return TrafficTotals(self.received, self.sent, self.links)
 
     def __add__(self, other: TrafficTotals) -> TrafficTotals:
-        """Return that of both schedules together."""
+        """Return the totals of both schedules together."""
         return TrafficTotals(self.sent + other.sent, self.received + other.received, self.links + other.links)
 
     def columns(self, suffix: str = "") -> dict[str, float]:
@@ -138,7 +138,8 @@ def _note_passing(rows: Rows, offsets: Int64Array, stops: Int32Array, state: Any
 def _cut(rows: Rows, offsets: Int64Array, stops: Int32Array, state: Any, pieces: Int32Array) -> int:
     """Write the pieces (chunk, count, route, from, to) of each row if there is space; return how many.
 
-    A piece is the links from to to - 1 of its route. Chunks of a row that are cut alike stay together.
+    A piece is the links from to to - 1 of its route. Chunks of a row that are cut at the same links stay
+    together.
     """
     (chunk, count, route), number = rows, 0
     for row in range(len(route)):

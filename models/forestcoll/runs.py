@@ -1,9 +1,9 @@
-"""Edges that trees of a root have in common: one message for a run of trees that follow each other.
+"""Edges that trees of a root have in common: one message for a run of consecutive trees.
 
 A message, the edge into v in trees a to b, waits for the messages into v's parent in each of them. Where the
-edge lies as deep in all of them no two messages wait for each other. Where it does not they might, in a
-circle through other merged messages; so runs of different depths are merged one by one, and only where
-neither waits for the other, and no message then waits for more of them than the highest tree has hops.
+edge has the same depth in all of them, no two messages wait for each other. Otherwise they might, in a
+circle through other merged messages. So runs of different depths are merged one by one, and only if neither
+waits for the other. No message may then wait for a longer chain of messages than the highest tree has hops.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def runs(parent: Int32Array, depth: Int64Array) -> Int64Array:
 
 @kernel
 def levels(parent: Int32Array, first: Int64Array) -> Int64Array:
-    """Return for each message, at its first tree and rank, how many messages follow each other up to it.
+    """Return for each message, at its first tree and rank, the length of the longest chain of messages to it.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def levels(parent: Int32Array, first: Int64Array) -> Int64Array:
 
 @kernel
 def _join(parent: Int32Array, first: Int64Array, depth: Int64Array) -> None:
-    """Merge runs of one edge that follow each other, as the module says."""
+    """Merge consecutive runs of one edge, as the module's text says."""
     mark = np.full(parent.shape, -1, np.int64)
     stack = np.empty((2, parent.size), np.int64)
     stamp = 0
@@ -103,7 +103,7 @@ def _join(parent: Int32Array, first: Int64Array, depth: Int64Array) -> None:
 def _waits(
     parent: Int32Array, first: Int64Array, ends: Ends, mark: Int64Array, stack: Int64Array, stamp: int
 ) -> bool:
-    """Whether the message to `head` from tree `start` on needs, through others, that from tree `goal` on.
+    """Whether the message to `head` from tree `start` on needs, through others, the one from tree `goal` on.
 
     The three are `ends`: start, head and goal.
     `mark` holds the `stamp` of the last search that met a message, `stack` those still to be followed.

@@ -1,14 +1,15 @@
-"""From trees to transfers: every tree edge laid over the links of its arcs, within what each may carry.
+"""Transfers for trees: every tree edge is laid over the links of its arcs, within their capacities.
 
 A root's shard is cut into as many unit chunks as it has trees, and every tree moves its own run of them
 (dissertation B.5.1). An edge of a tree becomes a transfer over an arc of its pair, or several where no arc
-has room for the whole run. Where trees that follow each other have an edge in common it is one edge with all
-their runs (`models.forestcoll.runs`). As no arc carries more trees than its capacity, no link of bandwidth
+has room for the whole run. Where consecutive trees have an edge in common, it is one edge with all their runs
+(`models.forestcoll.runs`). As no arc carries more trees than its capacity, no link of bandwidth
 b carries more than U·b of them. Unit chunks that always travel together are one chunk in the table.
 
-Of the transfers of one shard those nearer to the root come first, then those with more of the tree still
-below them, then those to the ranks that follow the root: who waits with others for a link is served in this
-order, so that long branches start early and the roots do not all begin with the same rank.
+The transfers of one shard are sorted by their distance from the root, then by how much of the tree is below
+them, longest first, then by the destination's distance behind the root in the order of ranks. Transfers that
+wait for the same link are served in this order, so that long branches start early and the roots do not all
+begin with the same rank.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def forest_schedule(
         Spanning out-trees whose weights, root by root, are in proportion to the shards. A root without
         trees is one whose shard is empty: it is sent along shortest paths, as no load.
     k
-        How many trees a unit of weight has.
+        The number of trees that a unit of weight has.
 
     Raises
     ------
@@ -148,7 +149,7 @@ def _nearest_parents(network: LogicalNetwork, root: int) -> Int32Array:
 
 
 def _check_size(topology: Topology, trees: _Trees, network: LogicalNetwork, units: Int64Array) -> None:
-    """Refuse what does not fit: every edge is a transfer, and every arc is filled up by one at most."""
+    """Refuse too many rows. Every edge has one, and one more for each arc that is filled up."""
     edges = len(trees.root) * (network.num_ranks - 1) + len(network.tails)
     most = np.iinfo(np.int32).max  # rows and chunks have numbers of 32 bits
     if edges > most or max(units.tolist()) > most or sum(units.tolist()) > INT64_MAX:
@@ -224,7 +225,7 @@ def _shapes(trees: _Trees, begin: int, end: int) -> tuple[Any, Any]:
 def _in_order(first: Int64Array, level: Int64Array, below: Int64Array, root: int) -> Int64Array:
     """Return the edges of an item's trees in the order of the table; edge t * n + v enters v in tree t.
 
-    Of an edge that trees have in common only the first stands for all, with the longest way down of any.
+    An edge that trees have in common is listed once, at its first tree, with the longest way down of any.
     """
     count, ranks = 0, first.shape[1]
     edges = np.empty(first.size, np.int64)

@@ -1,7 +1,7 @@
 """The least time of given chunks on tiny networks, every message over one link, by CP-SAT.
 
 Read `instance` (that of `models.time_expanded` in ticks), then `program` (the constraint program), `search`
-(first schedules, and what CP-SAT is asked) and `method`. SCCL and TE-CCL, beside it, ask about steps and
+(first schedules, and the calls of CP-SAT) and `method`. The folders of SCCL and TE-CCL are about steps and
 epochs.
 """
 

@@ -33,7 +33,7 @@ class TimedInstance(SizedInstance):
     size
         M in bytes.
     cut_through
-        Whether messages may go over several links through ranks, without being kept between them. Through
+        Whether messages may pass over several links through ranks, without being kept between them. Through
         switches they do in any case.
     """
 
@@ -41,19 +41,19 @@ class TimedInstance(SizedInstance):
 
     @cached_property
     def tick(self) -> Fraction:
-        """Seconds: the largest in which all α and s/b are whole."""
+        """The largest time in seconds of which all α and s/b are multiples."""
         topology = self.instance.topology
         moves = {self.chunk_bytes / bandwidth for bandwidth in topology.bandwidth}
         return common_divisor([*moves, *(alpha for alpha in set(topology.alpha) if alpha)])
 
     @cached_property
     def alpha(self) -> list[int]:
-        """Ticks, one a link."""
+        """α of each link in ticks."""
         return [int(alpha / self.tick) for alpha in self.instance.topology.alpha]
 
     @cached_property
     def move(self) -> list[int]:
-        """Ticks that a chunk takes, one a link."""
+        """Ticks that a chunk takes on each link."""
         return [
             int(self.chunk_bytes / bandwidth / self.tick) for bandwidth in self.instance.topology.bandwidth
         ]
@@ -69,12 +69,12 @@ class TimedInstance(SizedInstance):
         return self.cut_through or self.instance.topology.num_switches > 0
 
     def passes(self, node: int) -> bool:
-        """Return whether messages may go on from a node without being kept there."""
+        """Return whether messages may pass a node without being kept there."""
         return self.cut_through or node >= self.instance.topology.num_ranks
 
     @cached_property
     def routes(self) -> list[tuple[int, ...]]:
-        """The ways of fewest links from rank to rank through switches only: all links if there are none."""
+        """The routes of fewest links from rank to rank through switches only: all links if there are none."""
         topology = self.instance.topology
         routes = routes_of(topology, "optimum")
         between = zip(routes.links, routes.ends, strict=True)
@@ -82,7 +82,7 @@ class TimedInstance(SizedInstance):
         return sorted(found, key=lambda links: (len(links), links))
 
     def lasting(self, route: Sequence[int], chunks: int) -> tuple[list[int], int]:
-        """Return when a message ends on each link of a route, and when all of it has come."""
+        """Return when a message ends on each link of a route, and when all of it has arrived."""
         ends, head, come = list[int](), 0, 0
         for link in route:
             head += self.alpha[link]
@@ -113,7 +113,7 @@ class TimedInstance(SizedInstance):
 
     @cached_property
     def horizon(self) -> int:
-        """Ticks: every chunk over every link, one after the other along the longest route, will do.
+        """Ticks that suffice: every chunk over every link, one after the other along the longest route.
 
         Through switches every chunk goes to every rank alone.
         """

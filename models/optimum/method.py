@@ -1,8 +1,8 @@
 """The method `optimum`: the least time of given chunks, in the time clock.
 
-Every message goes over one link, as those of SCCL, TE-CCL and TACOS do, or through switches to the next
-rank. With `cut_through` it may go over a route of several links through ranks, too: its head goes on before
-its tail has come, so that a single long message has half the time over two links. The bounds hold for such
+Every message goes over one link, as those of SCCL, TE-CCL and TACOS do, or through switches to the next rank.
+With `cut_through` it may go over a route of several links through ranks, too. Its head leaves a rank before
+its tail has arrived, so a single long message over two links takes half the time. The bounds hold for such
 messages too. Switches do not multicast here, and messages do not wait at them.
 """
 
@@ -44,7 +44,7 @@ REVERSED = (Kind.REDUCE_SCATTER, Kind.REDUCE)
 KINDS = (Kind.ALLGATHER, Kind.BROADCAST, Kind.SCATTER, Kind.GATHER, Kind.ALL_TO_ALL, *REVERSED)
 AUTO = "auto"
 PROGRAMS = ("constraint program of messages over one link each", "constraint program of messages over routes")
-"""What is optimal in a row, without and with messages that cut through ranks or switches."""
+"""The program whose optimum a row has, without and with messages that cut through ranks or switches."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class OptimumOptions(Options):
     Parameters
     ----------
     chunks
-        Into how many equal chunks every item is cut.
+        The number of equal chunks into which every item is cut.
     start
         ``"auto"``: a greedy schedule, and TE-CCL's where that is not good enough; a method, whose schedule
         is replayed in whole chunks; or ``"none"``.
@@ -63,9 +63,9 @@ class OptimumOptions(Options):
     cut_through
         Whether messages may go over several links, through ranks that do not keep them.
     gap
-        Relative to the time found, at which to stop early.
+        Gap relative to the time found, at which to stop early.
     time_limit
-        For the whole, a time with its unit; then the best schedule so far is returned, and what is proven.
+        Limit of the whole, a time with its unit; then the best schedule so far is returned, and its bound.
 
     Raises
     ------
@@ -84,7 +84,7 @@ class OptimumOptions(Options):
 
 
 def optimum(starts: Mapping[str, Method]) -> Method:
-    """Return the method, with these to start from under their names."""
+    """Return the method, which may start from these methods under their names."""
 
     def make(problem: Problem, options: OptimumOptions, rng: np.random.Generator) -> Schedule:
         method.supports(problem, options)
@@ -114,12 +114,12 @@ def synthesize(
 ) -> Schedule:
     """Return the schedule of least time; ``stats["solver_gap"]`` is 0 where that is proven.
 
-    A reduction over routes of links unlike in speed is compared with the lower bounds.
+    A reduction over routes whose links differ in speed is compared with the lower bounds.
 
     Parameters
     ----------
     problem, options, rng
-        As every method has them.
+        As for every method.
     first
         Makes the schedule to start from, if the options name one.
 
@@ -139,7 +139,7 @@ def synthesize(
     switches, alike = problem.topology.num_switches, problem.topology.bandwidth.uniform
     if problem.collective.kind not in REVERSED or alike or not (options.cut_through or switches):
         return schedule
-    # What goes on over links unlike in speed may come later backwards, so that only a bound is proof.
+    # Reversed, a message through links of different speed may arrive later, so that only a bound is proof.
     bounds = lower_bounds(problem.topology, problem.collective, problem.size)
     proven = max(bound.time(problem.size) for bound in bounds)
     gap = max(0.0, float(1 - proven / ends(schedule)))
@@ -194,7 +194,7 @@ def _schedule(timed: TimedInstance, rows: Sequence[TickRow]) -> Schedule:
 
 
 def _by_epochs(timed: TimedInstance, options: OptimumOptions, seed: int) -> FirstSchedule | None:
-    """Return TE-CCL's schedule without its epochs: every message as early as can be."""
+    """Return TE-CCL's schedule without its epochs: every message as early as possible."""
     instance = timed.instance
     problem = Problem(instance.topology, instance.collective, timed.size)
     half = float(parse_time(options.time_limit)) / 2  # the rest is for the exact search
@@ -211,7 +211,7 @@ def _by_epochs(timed: TimedInstance, options: OptimumOptions, seed: int) -> Firs
 
 
 def _by_method(timed: TimedInstance, first: Method, seed: int) -> tuple[FirstSchedule | None, str]:
-    """Return another method's schedule, every message as early as can be, and a note on it."""
+    """Return another method's schedule, every message as early as possible, and a note on it."""
     instance = timed.instance
     problem = Problem(instance.topology, instance.collective, timed.size)
     start = StartSchedule.of(first, problem, instance.chunks, seed)

@@ -1,46 +1,46 @@
-"""The least time in which given chunks can be where they must be: α-β scheduling, exactly, by CP-SAT.
+"""The least time in which given chunks can reach their ends: α-β scheduling, exactly, by CP-SAT.
 
 Link e = (a, b) sends messages k = 1, 2, ... one after the other. Variables, in ticks::
 
-    at[c, n]       A: when chunk c is at rank n; 0 where it is from the beginning
-    start[e, k]    S: when message k of link e starts
-    end[e, k]      E: when it leaves the link; then all of it has arrived
-    used[e, k]     u: 1 where it has any chunk
-    sends[e, k, c] y: 1 where it has chunk c
-    last           when all is where it must be
+    at[c, n]       A: when chunk c is at rank n; 0 where it is from the beginning.
+    start[e, k]    S: when message k of link e starts.
+    end[e, k]      E: when it leaves the link; then all of it has arrived.
+    used[e, k]     u: 1 where it has any chunk.
+    sends[e, k, c] y: 1 where it has chunk c.
+    last           when all chunks are at their ends.
 
 minimize last, subject to the families of constraints, by the names of their functions::
 
-    a_message_lasts_alpha_and_its_chunks   E[e, k] = S[e, k] + α_e u[e, k] + Σ_c (s / b_e) y[e, k, c]
-    a_message_is_used_if_it_has_a_chunk    u[e, k] = max_c y[e, k, c]
-    messages_of_a_link_follow_each_other   S[e, k+1] ≥ E[e, k]
-    a_chunk_is_sent_after_it_has_come      y[e, k, c] → A[c, a] ≤ S[e, k]
-    a_chunk_has_come_when_its_message_ends y[e, k, c] → A[c, b] = E[e, k]
-    a_chunk_comes_once                     Σ_{e into n, k} y[e, k, c] = 1 where n must have c, else ≤ 1
-    a_rank_sends_what_came                 y[e, k, c] → Σ_{e' into a, k'} y[e', k', c] ≥ 1
-    the_end_is_after_every_arrival         last = max A[c, n] over all n that must have c
+    a_message_lasts_alpha_and_its_chunks   E[e, k] = S[e, k] + α_e u[e, k] + Σ_c (s / b_e) y[e, k, c].
+    a_message_is_used_if_it_has_a_chunk    u[e, k] = max_c y[e, k, c].
+    messages_of_a_link_follow_each_other   S[e, k+1] ≥ E[e, k].
+    a_chunk_is_sent_after_it_has_come      y[e, k, c] → A[c, a] ≤ S[e, k].
+    a_chunk_has_come_when_its_message_ends y[e, k, c] → A[c, b] = E[e, k].
+    a_chunk_comes_once                     Σ_{e into n, k} y[e, k, c] = 1 where n must have c, else ≤ 1.
+    a_rank_sends_what_came                 y[e, k, c] → Σ_{e' into a, k'} y[e', k', c] ≥ 1.
+    the_end_is_after_every_arrival         last = max A[c, n] over all n that must have c.
 
 All times are whole ticks, the largest in which α and s/b are whole, so nothing is rounded. A link has as many
-messages as chunks could ever use it, so nothing is left out either.
+messages as chunks could ever use it, so no schedule is left out.
 
-That is for messages over one link each. At a switch, or at any node with `cut_through`, message k of link e
-may go on as message m of a link f that begins where e ends::
+This is for messages over one link each. At a switch, or at any node with `cut_through`, message k of link e
+may continue as message m of a link f that begins where e ends::
 
     through[e, k, f, m] g: 1 where it does
     come[e, k]          D: when all of it is at the end of e, if it began elsewhere, too
 
-    a_message_goes_on_at_most_once         Σ g[e, k, ·, ·] ≤ 1 and Σ g[·, ·, f, m] ≤ 1
+    a_message_goes_on_at_most_once         Σ g[e, k, ·, ·] ≤ 1 and Σ g[·, ·, f, m] ≤ 1.
     what_goes_on_is_the_same_message       g → S[f, m] = S[e, k] + α_e, y[f, m, c] = y[e, k, c] for all c,
-                                           and D[f, m] ≥ D[e, k] + α_f, which is later where e is slower
+                                           and D[f, m] ≥ D[e, k] + α_f, which is later where e is slower.
 
-Then only the last message of a route brings its chunks, at D, and only the first must find them there: at a
-switch there are none, so that every message goes on. As everywhere in the time clock a message does not wait
-on its way.
+Then only the last message of a route brings its chunks, at D, and only the first must find them at its start.
+A switch never holds chunks, so every message continues there. As everywhere in the time clock, a message does
+not wait on its route.
 
-What is added, and cuts off no time: the messages of a link that are used come first
-(`used_messages_come_first`); message k starts no sooner than k shortest messages after the first chunk can
-be there; the project's lower bounds hold for `last`, which is often all of the proof. What is known already
-is a deadline, and only shorter schedules are looked for.
+Some constraints are added that cut off no time. The messages of a link that are used come first
+(`used_messages_come_first`). Message k starts no sooner than k shortest messages after the first chunk can be
+there. The project's lower bounds hold for `last`, which is often all of the proof. The time of a known
+schedule is a deadline, and only shorter schedules are searched.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ from tutti.models.optimum.instance import TickRow, TimedInstance
 
 
 class TickProgram:
-    """The model of what ends by a deadline.
+    """The model of the schedules that end by a deadline.
 
     Parameters
     ----------
     timed
-        The instance, which says where messages may go on without being kept.
+        The instance, which says where messages may continue without being kept.
     deadline, least
-        Ticks: by when all must be over, and what no schedule beats.
+        Ticks by which all must have arrived, and ticks that no schedule beats.
     """
 
     def __init__(self, timed: TimedInstance, deadline: int, least: int) -> None:
@@ -95,7 +95,7 @@ class TickProgram:
         self.the_end_is_after_every_arrival()
 
     def add_arrivals(self) -> None:
-        """Add `at` where a chunk can be by the deadline: at ranks."""
+        """Add `at` for the ranks where a chunk can be by the deadline."""
         ranks = self.instance.topology.num_ranks
         for c, item in enumerate(self.instance.item.tolist()):
             for n, first in enumerate(self.timed.earliest[item, :ranks].tolist()):
@@ -129,7 +129,7 @@ class TickProgram:
                 self._chunks[e, k] = useful
 
     def add_through(self) -> None:
-        """Add that messages go on where they may: over any other link but the one back."""
+        """Add that messages may continue over any other link but the one back."""
         for (e, k), (f, m) in product(self._chunks, self._chunks):
             (a, b), (c, d) = self.ends[e], self.ends[f]
             if b == c and a != d and self.timed.passes(b):
@@ -162,7 +162,7 @@ class TickProgram:
                 self.model.add_implication(self.used[e, k], self.used[e, k - 1])
 
     def a_message_goes_on_at_most_once(self) -> None:
-        """Add Σ g ≤ 1 on both sides; what goes on from a link brings its end nothing."""
+        """Add Σ g ≤ 1 on both sides; a message that continues brings nothing to the end of its link."""
         leaving: dict[tuple[int, int], list[Any]] = {}
         arriving: dict[tuple[int, int], list[Any]] = {}
         for (e, k, f, m), goes in self.through.items():
@@ -175,7 +175,7 @@ class TickProgram:
                 self._brings[e, k, c] = self._all_of([self.sends[e, k, c], *ends])
 
     def _none_of(self, literals: list[Any]) -> list[Any]:
-        """Return what is true where none of these is, one of which may be; no literal if there are none."""
+        """Return literals that are all true if none of these is; at most one of these is true."""
         if not literals:
             return []
         none = self.model.new_bool_var("")
@@ -183,7 +183,7 @@ class TickProgram:
         return [none]
 
     def _all_of(self, literals: list[Any]) -> Any:
-        """Return what is true where all of these are."""
+        """Return a literal that is true if all of these are."""
         if len(literals) == 1:
             return literals[0]
         both = self.model.new_bool_var("")
@@ -192,7 +192,7 @@ class TickProgram:
         return both
 
     def what_goes_on_is_the_same_message(self) -> None:
-        """Add that a message that goes on has the same chunks, α later, and comes no sooner."""
+        """Add that a continued message has the same chunks, starts α later, and ends no sooner."""
         for (e, k, f, m), goes in self.through.items():
             alpha = self.timed.alpha
             self.model.add_implication(goes, self.used[e, k])
@@ -213,7 +213,7 @@ class TickProgram:
                 self.model.add_bool_or([literal.negated() for literal in begins])
 
     def a_chunk_has_come_when_its_message_ends(self) -> None:
-        """Add that all chunks of a message are at the target of its last link when it has come: a rank."""
+        """Add that when a message has arrived, all its chunks are at the rank at which its last link ends."""
         for (e, k, c), brings in self._brings.items():
             if (c, self.ends[e][1]) not in self.at:
                 self.model.add(brings == 0)
@@ -245,7 +245,7 @@ class TickProgram:
         return table
 
     def the_end_is_after_every_arrival(self) -> None:
-        """Add the objective: when the last chunk is where it must be."""
+        """Add the objective: the time when the last chunk is at its end."""
         self.last = self.model.new_int_var(self.least, self.deadline, "last")
         self.model.add_max_equality(self.last, [self.at[place] for place in self.instance.wanted])
         self.model.minimize(self.last)
@@ -262,7 +262,7 @@ class TickProgram:
 
 
 def _route(message: tuple[int, int], goes_on: Mapping[tuple[int, int], tuple[int, int]]) -> Iterator[int]:
-    """Yield the links of a message and of all that it goes on as."""
+    """Yield the links of a message and of all messages as which it continues."""
     last: tuple[int, int] | None = message
     while last is not None:
         yield last[0]

@@ -1,8 +1,9 @@
-"""The search for the least time: first schedules, then CP-SAT for a shorter one, or for the proof of none.
+"""The search for the least time: first schedules, then CP-SAT for a shorter one or for a proof.
 
 The *greedy* first schedule is the best of many tries. In each, a link that is free takes the chunk that
-fewest ranks have (ties at random), or all that it can as one message; what is on its way already is not
-sent again. Events are links becoming free, earliest first. Through switches routes take the place of links.
+fewest ranks have (ties at random), or all that it can as one message. A chunk that is under way to a rank is
+not sent there again. Events are links becoming free, earliest first. Through switches routes take the place
+of links.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ MakeFirst = Callable[[], FirstSchedule | None]
 
 @dataclass(frozen=True)
 class TickLimits(HorizonLimits):
-    """How the search is done, by CP-SAT; the time is that of first schedules, model and CP-SAT together.
+    """The limits of the search by CP-SAT; the time is that of first schedules, model and CP-SAT together.
 
     Parameters
     ----------
@@ -60,7 +61,7 @@ def least_time(
     limits
         How to search.
     starts
-        First schedules, each asked for where those before are not good enough; None: the greedy one.
+        Makers of first schedules, each asked if those before are not good enough; None: the greedy one.
 
     Raises
     ------
@@ -93,7 +94,7 @@ def least_time(
 def _solved(
     timed: TimedInstance, search: HorizonSearch[list[TickRow]], deadline: int
 ) -> tuple[HorizonAnswer[list[TickRow]], float]:
-    """Return what CP-SAT says of the schedules that end by a deadline, and its seconds."""
+    """Return CP-SAT's answer for the schedules that end by a deadline, and its seconds."""
     from ortools.sat.python import cp_model  # slow to import
 
     from tutti.models.optimum.program import TickProgram
@@ -115,7 +116,7 @@ def _solved(
 
 
 def best_greedy(timed: TimedInstance, seed: int = 0, tries: int = 200) -> FirstSchedule:
-    """Return the shortest schedule of so many tries."""
+    """Return the shortest schedule of `tries` tries."""
     rng = np.random.default_rng(seed)
     best = FirstSchedule([], timed.horizon)
     for attempt in range(tries):
@@ -169,7 +170,7 @@ def _greedy(timed: TimedInstance, rng: np.random.Generator, *, whole: bool) -> F
 
 
 def _useful(timed: TimedInstance, rows: Sequence[TickRow]) -> list[TickRow]:
-    """Return the rows that are of use; every chunk comes before it goes on."""
+    """Return the rows that are of use; every chunk arrives before it is sent again."""
     ends = [(timed.ends[row.route[0]][0], timed.ends[row.route[-1]][1]) for row in rows]
     source, target = np.array(ends, dtype=np.int64).reshape(-1, 2).T
     chunk = np.array([row.chunk for row in rows], dtype=np.int64)
@@ -187,8 +188,8 @@ def replayed(timed: TimedInstance, rows: Iterable[TickRow]) -> FirstSchedule:
     timed
         The instance.
     rows
-        In an order in which every chunk comes before it goes on, and in which messages go over each link;
-        starts of any unit.
+        In an order in which every chunk arrives before it is sent again, and in which messages go over each
+        link; starts may have any unit.
     """
     messages: dict[tuple[int, tuple[int, ...]], list[int]] = {}
     for start, route, chunk in _useful(timed, list(rows)):
@@ -216,6 +217,6 @@ def _soonest(timed: TimedInstance, route: Sequence[int], free: Sequence[int]) ->
 
 
 def _next_arrival(at_source: Int64Array, coming: BoolArray, now: int) -> int:
-    """Return when the next chunk that the end lacks comes to the source; never if none is on its way."""
+    """Return when the next chunk that the end lacks arrives at the source; never if none is on its way."""
     waiting = at_source[~coming & (at_source > now)]
     return int(waiting.min()) if len(waiting) else int(np.iinfo(np.int64).max)

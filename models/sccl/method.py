@@ -1,4 +1,4 @@
-"""The method `sccl`: of SCCL's schedules the fastest at a size, in the step clock."""
+"""The method `sccl`: the fastest of SCCL's schedules at a size, in the step clock."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ class ScclOptions(Options):
     Parameters
     ----------
     chunks
-        C, into which every item is cut.
+        C, the number of chunks into which every item is cut.
     steps
-        S; 0: the frontier from the fewest steps on, of which the fastest schedule at the size is taken.
+        S; 0: the frontier from the fewest steps on, and of it the schedule that is fastest at the size.
     rounds
-        R, which goes with `steps`: any schedule of at most so many, or the proof that there is none; 0: the
+        R, which goes with `steps`: any schedule of at most R rounds, or the proof that there is none; 0: the
         fewest.
     frontier
-        Whether more than the fewest steps are looked at where `steps` is 0.
+        Whether more than the fewest steps are tried where `steps` is 0.
     solver
         A back-end for mixed-integer programs.
     time_limit
-        For each number of steps, a time with its unit.
+        Limit for each number of steps, a time with its unit.
     start
         Whether to begin with a breadth-first schedule; where it meets the lower bound nothing is solved.
 
@@ -80,7 +80,7 @@ def synthesize(problem: Problem, options: ScclOptions, rng: np.random.Generator)
     Unsupported
         As `METHOD.supports`.
     NoSchedule
-        If there is none of so many steps and rounds, or none was found in time.
+        If there is none of these steps and rounds, or none was found in time.
     """
     METHOD.supports(problem, options)
     forward = partial(_forward, options=options, seed=int(rng.integers(2**31)))
@@ -109,7 +109,7 @@ def _forward(problem: Problem, options: ScclOptions, seed: int) -> Schedule:
 
 
 def _seconds(problem: Problem, instance: ChunkInstance, point: FrontierPoint) -> float:
-    """Return S α + R chunks over the slowest link; without a size, by steps."""
+    """Return S α + R chunks over the slowest link; without a size, the number of steps counts."""
     alpha, slowest = max(problem.topology.alpha), min(problem.topology.bandwidth)
     size = instance.collective.items.share[0] * (problem.size or 0) / instance.chunks
     return float(point.steps * alpha + point.answer.ticks * size / slowest)

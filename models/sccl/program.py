@@ -1,27 +1,28 @@
-r"""SCCL's program: S steps, C chunks a shard, as few rounds as can be.
+r"""SCCL's program: S steps, C chunks a shard, as few rounds as possible.
 
 Sets::
 
-    CROSSINGS   (e, c, s)   chunk c may cross link e = (a, b) in step s
-    HOLDINGS    (n, c, s)   rank n may have chunk c after step s
-    WANTED      (n, c)      rank n must have chunk c in the end and does not in the beginning
-    LOADS       (e, s)      some chunk may cross link e in step s
+    CROSSINGS   (e, c, s)   chunk c may cross link e = (a, b) in step s.
+    HOLDINGS    (n, c, s)   rank n may have chunk c after step s.
+    WANTED      (n, c)      rank n must have chunk c in the end and does not in the beginning.
+    LOADS       (e, s)      some chunk may cross link e in step s.
 
 Variables: ``x[e, c, s]``, 1 where chunk c crosses link e in step s; ``has[n, c, s]``, 1 where rank n has
 chunk c after step s; ``rounds[s]``, the rounds of step s. Constraints, by their names in the code::
 
-    a_chunk_is_where_it_has_come[n, c, s]      has[n, c, s] = has[n, c, s-1] + Σ_{e into n} x[e, c, s] C1, C3
-    every_postcondition_is_met[n, c]            has[n, c, S] = 1                                         C2
-    a_chunk_crosses_after_it_has_come[e, c, s]  x[e, c, s] ≤ has[a, c, s-1]      e = (a, b)              C4
-    a_link_carries_its_rounds[e, s]             Σ_c x[e, c, s] ≤ b_e rounds[s]                           C5
-    total_rounds                                Σ_s rounds[s] ≤ R, or ≥ what is proven                   C6
+    a_chunk_is_where_it_has_come[n, c, s]      C1, C3:
+                                               has[n, c, s] = has[n, c, s-1] + Σ_{e into n} x[e, c, s].
+    every_postcondition_is_met[n, c]           C2: has[n, c, S] = 1.
+    a_chunk_crosses_after_it_has_come[e, c, s] C4: x[e, c, s] ≤ has[a, c, s-1] for e = (a, b).
+    a_link_carries_its_rounds[e, s]            C5: Σ_c x[e, c, s] ≤ b_e rounds[s].
+    total_rounds                               C6: Σ_s rounds[s] ≤ R, or ≥ what is proven.
 
 (`models.sccl.search` adds the last, with its objective), with rounds[s] ≥ 1. As has[n, c, s] is at most 1, a
 rank receives a chunk once; where n has c from the beginning, has is 1 and no variable, and nothing is sent
 there.
 
 Not in the paper: a variable exists only where chunk c can have come to a within s - 1 steps and can still be
-of use at b within S - s. That loses no schedule but for transfers that nobody needs.
+of use at b within S - s. That loses no schedule, except for superfluous transfers.
 
 Source: SCCL (Cai et al., Synthesizing Optimal Collective Algorithms, PPoPP 2021), section 3.2, C1 to C6,
 which asks an SMT solver.
@@ -38,11 +39,11 @@ from tutti.models.time_expanded.instance import ChunkInstance
 from tutti.topologies.errors import NoSchedule
 
 MOST_PLACES = 10**7
-"""Steps times chunks times links: a program of more would take gigabytes."""
+"""Largest number of steps times chunks times links: a program of more would take gigabytes."""
 
 
 def crossings(instance: ChunkInstance, steps: int) -> int:
-    """Return how many x the program of S steps has, without making it."""
+    """Return the number of variables x in the program of S steps, without making it."""
     a, b = instance.topology.source, instance.topology.target
     first, last = instance.hops[:, a].astype(np.int64), steps - instance.hops_left[:, b].astype(np.int64)
     each = np.where(instance.holders[:, b], 0, np.maximum(last - first, 0)).sum(axis=1)
@@ -50,7 +51,7 @@ def crossings(instance: ChunkInstance, steps: int) -> int:
 
 
 def places(instance: ChunkInstance, steps: int) -> int:
-    """Return steps times chunks times links, of which the program is refused beyond `MOST_PLACES`."""
+    """Return steps times chunks times links; beyond `MOST_PLACES` the program is refused."""
     return instance.topology.num_links * len(instance.item) * steps
 
 
@@ -84,7 +85,7 @@ class _ScclProgram:
         self.items, self.ends = instance.item.tolist(), instance.ends
 
     def add_variables(self) -> None:
-        """Add x, has and rounds, which is at most what sends everything at once."""
+        """Add x, has and rounds; a step has at most the rounds that send everything over one link."""
         m, instance, steps = self.m, self.instance, self.steps
         hops, left = instance.hops.tolist(), instance.hops_left.tolist()
         moves = [
@@ -107,7 +108,7 @@ class _ScclProgram:
         m.has = pyo.Var(m.HOLDINGS, domain=pyo.Binary)
 
     def add_holding(self) -> None:
-        """Add C1 and C3: a rank has what it had and what arrives, each chunk once."""
+        """Add C1 and C3: a rank has what it had and what arrives, and each chunk arrives once."""
         m, first = self.m, self.first
         arriving: dict[tuple[int, int, int], list[Any]] = {}
         for (e, c, s), x in m.x.items():

@@ -1,14 +1,14 @@
-"""SCCL's search: the fewest rounds of S steps, whether R rounds will do, and the Pareto frontier of both.
+"""SCCL's search: the fewest rounds of S steps, whether R rounds suffice, and the Pareto frontier of both.
 
-SCCL asks a solver whether R rounds will do: `in_rounds`. So does `fewest_rounds` first, with the R that the
-lower bounds allow: an answer is optimal, and R + 1 is the next. What is undecided in time goes to the program
-that minimizes R, with the R ruled out as a bound.
+SCCL asks a solver whether R rounds suffice: `in_rounds`. `fewest_rounds` does so first, with the R that the
+lower bounds allow; a schedule is then optimal, and else R + 1 is the next. If that is undecided in time, a
+program minimizes R, with the R that are ruled out as a bound.
 
-Both begin with a *breadth-first* schedule of the fewest steps: every chunk comes to a rank in the step
-that is its distance. Each step is then an assignment of its own: the chunks that come to a rank in step s
-go to the rank's links from ranks at distance s - 1, as few as can be to the busiest one, found by
-augmenting paths. It is BFB (dissertation, section 3.5) for whole chunks, and where its rounds are the
-lower bound no program has to be solved.
+Both begin with a *breadth-first* schedule of the fewest steps: every chunk comes to a rank in the step that
+is its distance. Each step is then an assignment of its own. The chunks that come to a rank in step s go over
+its links from ranks at distance s - 1. Augmenting paths make the load of the busiest link as small as
+possible. This is BFB (dissertation, section 3.5) for whole chunks, and where its rounds are the lower bound
+no program has to be solved.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ TOO_LARGE = "none: the program takes longer to write than is given"
 
 @dataclass(frozen=True)
 class StepLimits(HorizonLimits):
-    """How the program is solved.
+    """The limits and options of solving the program.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def fewest_rounds(instance: ChunkInstance, steps: int, limits: StepLimits = Step
     Parameters
     ----------
     instance
-        What is asked.
+        Chunks, links and their ends.
     steps
         S.
     limits
@@ -93,7 +93,7 @@ def in_rounds(instance: ChunkInstance, steps: int, rounds: int, limits: StepLimi
     Parameters
     ----------
     instance
-        What is asked, C included.
+        Chunks, links and their ends.
     steps, rounds
         S and R.
     limits
@@ -125,9 +125,9 @@ def in_rounds(instance: ChunkInstance, steps: int, rounds: int, limits: StepLimi
 
 
 def _too_large(instance: ChunkInstance, steps: int, limits: StepLimits) -> bool:
-    """Whether the program would take longer to write than it may, but a second; `build` refuses larger ones.
+    """Whether the program would take longer to write than there is time, at least a second.
 
-    Measured: 21,000 to 24,000 variables x a second on tori.
+    `build` refuses larger ones. Measured: 21,000 to 24,000 variables x a second on tori.
     """
     if places(instance, steps) > MOST_PLACES:
         return False
@@ -144,7 +144,7 @@ def _none_in_time(what: str, limits: StepLimits) -> NoSchedule:
 
 
 def _described(instance: ChunkInstance, steps: int, rounds: int = 0) -> str:
-    """Return what is asked, in words; raises where S is less than the longest route."""
+    """Return the task in words; raises if S is less than the longest route."""
     kind, network = instance.collective.kind, instance.topology.name
     many = f"{steps} steps and {rounds} rounds" if rounds else f"{steps} steps"
     what = f"{kind} of {instance.chunks} chunks a shard in {many} on {network}"
@@ -163,7 +163,7 @@ def _begun(instance: ChunkInstance, steps: int, limits: StepLimits) -> HorizonSe
 
 
 class _StepProgram:
-    """The questions asked of one model, and what they took together."""
+    """The calls of a solver for one model, and what they took together."""
 
     def __init__(self, instance: ChunkInstance, steps: int, search: HorizonSearch[Int64Array]) -> None:
         begin = now()
@@ -172,7 +172,7 @@ class _StepProgram:
         self.effort = Effort(build_s=now() - begin)
 
     def rows(self, result: SolverResult) -> Int64Array:
-        """Return the transfers of an answer that are of use: step, link and chunk, in order of step."""
+        """Return the transfers of an answer that are useful: step, link and chunk, in order of step."""
         moved = [(s, e, c) for (e, c, s), x in self.model.x.items() if result.is_one(x)]
         rows = np.array(sorted(moved), dtype=np.int64).reshape(-1, 3).T
         _, link, chunk = rows
@@ -206,7 +206,7 @@ class _StepProgram:
 
 
 def _rounds(instance: ChunkInstance, rows: Int64Array, steps: int) -> int:
-    """Return R of these transfers: in each step what the busiest link needs, at least 1."""
+    """Return R of these transfers: the sum over steps of the busiest link's rounds, at least 1 each."""
     step, link, _ = rows
     loads = np.zeros((steps + 1, instance.topology.num_links), dtype=np.int64)
     np.add.at(loads, (step, link), 1)
@@ -284,17 +284,17 @@ class FrontierPoint(NamedTuple):
 
 
 def frontier(instance: ChunkInstance, ask: Callable[[ChunkInstance, int], Rounds]) -> Iterator[FrontierPoint]:
-    """Yield the schedules of more and more steps that each have fewer rounds than all before.
+    """Yield the schedules of rising numbers of steps that each have fewer rounds than all before.
 
-    It begins at the least number of steps that any schedule has (the longest route of a chunk) and ends when
-    the rounds are as few as the bandwidth allows, or after the first number of steps for which none is found
-    in time. Between the points there is nothing better: each answer is the fewest rounds
-    of its steps, where it is proven.
+    It begins at the least number of steps that any schedule has, the longest route of a chunk. It ends when
+    the rounds are as few as the bandwidth allows, or after the first number of steps for which no schedule is
+    found in time. Nothing better lies between the points: each answer is the fewest rounds of its steps,
+    where it is proven.
 
     Parameters
     ----------
     instance
-        What is asked, C included.
+        Chunks, links and their ends.
     ask
         As `fewest_rounds`.
 

@@ -1,9 +1,9 @@
-"""Solvers behind one function: a Pyomo model is compiled to matrices once and handed over as arrays.
+"""Solvers behind one function: a Pyomo model is compiled to matrices once and passed on as arrays.
 
-To be read in this order: `compiled` (the matrices), `options`, `outcome` (a start goes in, values and bounds
-come out), `backend` (what a solver is to this project), a back-end such as `pdlp`, `highs`, `ortools` or
-`gurobi`, `registry` (all of them, and whether a program is too large for its time limit), and `solving`,
-which is the way in. A new solver is a module like `pdlp` and its place in `registry`.
+Read in this order: `compiled` (the matrices), `options`, `outcome` (what a solver starts from, and what it
+returns), and `backend` (what a solver is to this project). Then read a back-end such as `pdlp`, `highs`,
+`ortools` or `gurobi`, `registry` (all of them, and whether a program is too large for its time limit), and
+`solving`, which has the function `solve`. A new solver is a module like `pdlp` and its place in `registry`.
 """
 
 from tutti.models.solvers.backend import Backend

@@ -1,7 +1,7 @@
 """The contract of a solver back-end: a record that says what it can do, and one function.
 
-It holds for LPs and MILPs: whether a model has whole-number columns is in the matrices, incumbents and bounds
-go through `Extras.trace`, and `Outcome` has objective and bound apart.
+It holds for LPs and MILPs: the matrices say which columns take whole numbers, incumbents and bounds go
+through `Extras.trace`, and `Outcome` has objective and bound apart.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class Extra:
     Parameters
     ----------
     feature
-        What it adds.
+        The feature that it adds.
     distribution
-        What pip calls the package.
+        Its name for pip.
     install
-        How to get it.
+        The command that installs it.
     """
 
     feature: Feature
@@ -58,11 +58,11 @@ class Backend:
     Parameters
     ----------
     name
-        As users write it.
+        Its name for users.
     package
-        The module that it needs, which tells whether it is installed.
+        The module that it needs; if that is found, the solver is installed.
     distribution
-        What pip calls it, which tells its version.
+        Its name for pip, which tells its version.
     features
         What it can do, the `extras` included.
     options
@@ -79,9 +79,9 @@ class Backend:
     extras
         Features that need further packages.
     tolerance
-        Its own tolerance, where its options name none: of feasibility, or of what it stops at.
+        Its own tolerance, if its options name none: of feasibility, or the gap at which it stops.
     sets_tolerance
-        Whether another can be chosen.
+        Whether another tolerance can be chosen.
     """
 
     name: str
@@ -176,7 +176,7 @@ def printing_to(log: Path | str | None) -> Iterator[None]:
                 os.dup2(file.fileno(), descriptor)
             yield
         finally:
-            ctypes.CDLL(None).fflush(None)  # what C libraries hold back would be printed elsewhere
+            ctypes.CDLL(None).fflush(None)  # else what C libraries hold back would be printed elsewhere
             for descriptor, old in kept.items():
                 os.dup2(old, descriptor)
                 os.close(old)

@@ -1,6 +1,6 @@
 """CBC and GLPK as programs of their own, which read a model from a file and write their answer to another.
 
-Their time includes writing and reading these files, and the start of the program. A model is handed over in
+Their time includes writing and reading these files, and the start of the program. A model is passed in
 free MPS with 15 digits, as a minimum; its offset is added afterwards. CBC writes 8 digits of each value.
 """
 
@@ -43,7 +43,7 @@ from tutti.topologies.units import MEGA
 
 
 class ProgramLimits(NamedTuple):
-    """Numbers of solvers that run as programs."""
+    """Limits of solvers that run as programs."""
 
     patience: float
     """Time that a program has to stop by itself after its time limit, as a fraction of the limit, or of 10 s
@@ -66,9 +66,9 @@ class ProgramBackend(Backend):
     Parameters
     ----------
     find
-        Returns where it is; None: it is not installed.
+        Returns the program's path; None if it is not installed.
     asks
-        Arguments by which it says its version.
+        Arguments by which it prints its version.
     """
 
     find: Callable[[], str | None] = field(kw_only=True)
@@ -106,11 +106,11 @@ def _run(
     Parameters
     ----------
     command
-        From the files of the model and of the solution, and the seconds left.
+        Makes the command from the files of the model and of the solution, and the seconds left.
     read
-        From the model, the log's text and the solution file's.
+        Makes the outcome from the model, the log's text and the solution file's.
     traced
-        From the log's text to what it tells.
+        Makes the progress from the log's text.
     """
     begin, limit = time.perf_counter(), options.time_limit
     with tempfile.TemporaryDirectory() as folder:
@@ -157,11 +157,11 @@ class CbcOptions(SolverOptions):
     Parameters
     ----------
     relative_gap
-        At which branch and cut stops (``ratioGap``); None for CBC's 0.
+        Relative gap at which branch and cut stops (``ratioGap``); None for CBC's 0.
     threads
         At least 1.
     seed
-        Of its random choices (``randomCbcSeed``).
+        Seed of its random choices (``randomCbcSeed``).
 
     The others are those of `SolverOptions`; `iteration_limit` is ``maxNodes``, and the tolerance is that of
     rows, reduced costs and whole numbers.
@@ -241,7 +241,7 @@ def _cbc(model: CompiledModel, log: str, solution: str) -> Outcome:
 
 
 def cbc_trace(log: str, sign: float, offset: float) -> Iterator[Progress]:
-    """Yield what a log of CBC says of a minimum, in order, as sign times it plus the offset.
+    """Yield the progress in a log of CBC for a minimum, in order: sign times it, plus the offset.
 
     Examples
     --------
@@ -294,7 +294,7 @@ class GlpkOptions(SolverOptions):
     method
         ``"simplex"`` or ``"ipm"``, for linear programs.
     relative_gap
-        At which branch and bound stops (``--mipgap``); None for GLPK's 0.
+        Relative gap at which branch and bound stops (``--mipgap``); None for GLPK's 0.
 
     The others are those of `SolverOptions`; the time limit is rounded up to whole seconds.
     """
@@ -306,7 +306,7 @@ class GlpkOptions(SolverOptions):
     relative_gap: Positive = None
 
     def __post_init__(self) -> None:
-        """Refuse what the program has no option for."""
+        """Refuse options that the program does not have."""
         super().__post_init__()
         for name in ("tolerance", "iteration_limit"):
             if getattr(self, name) is not None:

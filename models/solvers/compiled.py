@@ -1,4 +1,4 @@
-"""A Pyomo model as matrices, made once and handed to any back-end as arrays."""
+"""A Pyomo model as matrices, made once and passed to any back-end as arrays."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class CompiledModel:
 
     @property
     def bare(self) -> CompiledModel:
-        """The matrices without what stands behind them, for another process or a file without names."""
+        """The matrices without the Pyomo model, for another process or a file without names."""
         return replace(self, variables=(), constraints=(), source=None)
 
     @classmethod
@@ -84,7 +84,7 @@ class CompiledModel:
         Parameters
         ----------
         name, maximize
-            As the class.
+            As in the class.
         matrix
             A, shape (rows, columns).
         cost
@@ -141,7 +141,7 @@ class CompiledModel:
 
     @property
     def features(self) -> frozenset[Feature]:
-        """What a back-end must handle."""
+        """The features that a back-end needs for it."""
         return frozenset({Feature.MILP if self.integer.any() else Feature.LP})
 
     def orders(self, seed: int) -> tuple[Int64Array, Int64Array]:
@@ -207,7 +207,7 @@ class CompiledModel:
 
 
 def required_features(model: pyo.ConcreteModel) -> frozenset[Feature]:
-    """Return what a back-end must handle, told from the variables alone, before anything is compiled."""
+    """Return the features that a back-end needs, by the variables alone, before anything is compiled."""
     from pyomo.core.base.var import Var
 
     variables = model.component_data_objects(Var, active=True)

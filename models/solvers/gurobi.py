@@ -1,7 +1,8 @@
 """Gurobi through gurobipy's matrix interface, for LPs and MILPs.
 
-Written against the documented interface (https://docs.gurobi.com/projects/optimizer/en/current/reference/python.html)
-and not run by this project's tests, which have no licence; only its options and its refusal are tested.
+Written against the documented interface
+(https://docs.gurobi.com/projects/optimizer/en/current/reference/python.html) and not run by this project's
+tests, which have no licence; only its options and its refusal are tested.
 """
 
 from __future__ import annotations
@@ -49,9 +50,9 @@ class GurobiOptions(SolverOptions):
     crossover
         Whether the barrier ends in a basic solution (``Crossover``).
     relative_gap
-        At which branch and cut stops (``MIPGap``); None for Gurobi's 1e-4.
+        Relative gap at which branch and cut stops (``MIPGap``); None for Gurobi's 1e-4.
 
-    The others are those of `SolverOptions`. `memory_limit` is also handed over as ``SoftMemLimit``.
+    The others are those of `SolverOptions`. `memory_limit` is also passed on as ``SoftMemLimit``.
     """
 
     OWNER: ClassVar[str] = "gurobi"
@@ -79,7 +80,7 @@ TERMINATIONS = {
 
 
 def run(model: CompiledModel, options: GurobiOptions, extras: Extras = NOTHING) -> Outcome:
-    """Hand the arrays to Gurobi, solve and read the answer.
+    """Pass the arrays to Gurobi, solve and read the answer.
 
     Raises
     ------
@@ -137,7 +138,7 @@ def _native_options(options: GurobiOptions) -> dict[str, Any]:
 
 
 def _pass_model(gurobipy: Any, native: Any, model: CompiledModel) -> tuple[Any, list[tuple[Any, Any]]]:
-    """Return the columns, and of each side which rows have it, and its constraints.
+    """Return the columns, and for each side the rows that have it, and its constraints.
 
     Gurobi has no ranges in matrix form, so a range is two constraints.
     """

@@ -45,9 +45,9 @@ IN_FILES = str.maketrans("[] ", "()_")
 STUFFING_FAULT = "1.14."
 """Versions whose presolve loses optima of models with both whole and continuous columns.
 
-It stuffs continuous columns of one row as if the whole ones could be, too, and calls what is left optimal
-(ERGO-Code/HiGHS issues 2957, 3043, 3073 and 3094; right in 1.13 and again from 1.15 on, which can't share a
-process with ortools). No option turns this one rule off, so presolve is left out there.
+It stuffs the continuous columns of a row as if the whole columns were continuous, too, and calls what is left
+optimal (ERGO-Code/HiGHS issues 2957, 3043, 3073 and 3094). It is right in 1.13 and again from 1.15 on, which
+can't share a process with ortools. No option turns this one rule off, so presolve is left out there.
 """
 MIXED_PRESOLVE = (
     "HiGHS 1.14 loses optima of programs with whole and continuous columns: give it presolve = false"
@@ -70,15 +70,15 @@ class HighsOptions(SolverOptions):
     method
         ``"choose"``, ``"simplex"``, ``"ipm"`` (IPX), ``"hipo"`` or ``"pdlp"`` (option ``solver``).
     strategy
-        Of the simplex: ``"dual"``, ``"primal"`` or ``"choose"``.
+        Strategy of the simplex: ``"dual"``, ``"primal"`` or ``"choose"``.
     threads
         At least 1.
     crossover
         Whether interior point ends in a basic solution.
     relative_gap
-        At which branch and cut stops; None for HiGHS's 1e-4.
+        Relative gap at which branch and cut stops; None for HiGHS's 1e-4.
     seed
-        Of its random choices.
+        Seed of its random choices.
 
     The others are those of `SolverOptions`.
     """
@@ -113,7 +113,7 @@ TERMINATIONS = {
 
 
 def run(model: CompiledModel, options: HighsOptions, extras: Extras = NOTHING) -> Outcome:
-    """Hand the arrays to HiGHS, solve and read the answer.
+    """Pass the arrays to HiGHS, solve and read the answer.
 
     Raises
     ------
@@ -128,10 +128,10 @@ def run(model: CompiledModel, options: HighsOptions, extras: Extras = NOTHING) -
     if presolve_loses_optima(model):
         native["presolve"] = "off"
     for name, value in native.items():
-        # HiGHS goes on with its previous setting after a refusal, so every status counts.
+        # HiGHS keeps its previous setting after a refusal, so every status counts.
         if highs.setOptionValue(name, value) != highspy.HighsStatus.kOk:
             raise InputError(f"highs does not accept option {name} = {value!r} in this installation")
-    highspy.Highs.resetGlobalScheduler(True)  # else the first model's thread count is everyone's
+    highspy.Highs.resetGlobalScheduler(True)  # else all models have the first one's thread count
     _pass_model(highspy, highs, model)
     if extras.start is not None:
         _pass_start(highspy, highs, model, extras.start)
@@ -146,7 +146,7 @@ def write_model(model: CompiledModel, path: Path | str) -> None:
     """Write a model as free MPS or CPLEX LP, with the names of its variables and constraints.
 
     Brackets become parentheses, which CPLEX LP allows in names: ``y(0,3)`` is ``y[0,3]``. Columns and rows of
-    matrices that no Pyomo model stands behind are called c0, c1, ... and r0, r1, ...
+    matrices without a Pyomo model are called c0, c1, ... and r0, r1, ...
 
     Raises
     ------
@@ -215,7 +215,7 @@ def _native_options(options: HighsOptions) -> dict[str, Any]:
 
 
 def _pass_model(highspy: Any, highs: Any, model: CompiledModel, *, maximize: bool = False) -> None:
-    """Hand over the arrays, a maximum as a minimum of the negative unless asked otherwise.
+    """Pass the arrays, a maximum as a minimum of the negative unless `maximize`.
 
     HiGHS 1.14 with ``solver=pdlp`` postsolves a maximum that presolve has solved with duals of the wrong
     sign, and then calls it unknown.
@@ -233,7 +233,7 @@ def _pass_model(highspy: Any, highs: Any, model: CompiledModel, *, maximize: boo
 
 
 def _pass_start(highspy: Any, highs: Any, model: CompiledModel, start: Start) -> None:
-    """Hand over a start; a basis serves the simplex, values branch and cut, or the simplex by a crossover."""
+    """Pass a start: a basis for the simplex; values for branch and cut, or by a crossover for the simplex."""
     if start.basis is not None:
         basis = highspy.HighsBasis()
         places = [highspy.HighsBasisStatus(code) for code in range(len(BasisStatus))]
@@ -257,7 +257,7 @@ def _accept(highspy: Any, status: Any, model: CompiledModel, what: str) -> None:
 
 
 def _subscribe(highs: Any, model: CompiledModel, trace: Trace) -> None:
-    """Report incumbent and bound at each better solution, each line of the log and now and then between."""
+    """Report incumbent and bound at each better solution, each line of the log, and at times in between."""
     sign = model.sign
     known: list[tuple[float | None, float | None]] = [(None, None)]
 

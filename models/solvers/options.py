@@ -1,4 +1,4 @@
-"""What a back-end can do, and what all back-ends' options share: the limits, the log, and where to solve."""
+"""The features of back-ends, and the options that all of them share: limits, the log, and where to solve."""
 
 from __future__ import annotations
 
@@ -43,24 +43,25 @@ class Feature(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class SolverOptions(Options):
-    """What every back-end takes; each adds its own.
+    """The options of every back-end; each adds its own.
 
     Parameters
     ----------
     time_limit
-        Seconds, which the solver itself keeps, and `own_process` where it does not; None for no limit.
+        Seconds. The solver itself keeps them, or `own_process` where it does not; None for no limit.
     memory_limit
-        Bytes resident, which only a process of its own keeps, so this implies `own_process`; None for none.
+        Bytes resident. Only a process of its own keeps them, so this implies `own_process`; None for no
+        limit.
     iteration_limit
         None for no limit.
     tolerance
-        Feasibility and optimality; None for the solver's own.
+        Tolerance of feasibility and optimality; None for the solver's own.
     presolve
         Whether the model is reduced first.
     log
         The file that the solver's log goes to; None for no log.
     own_process
-        Whether to solve in another process: it is killed when it exceeds a limit, and a crash harms nobody.
+        Whether to solve in another process: it is killed when it exceeds a limit, and its crash does no harm.
 
     Raises
     ------

@@ -1,21 +1,21 @@
 """The solvers of OR-Tools that take a model by arrays: GLOP, its simplex, and SCIP and CP-SAT for MILPs.
 
-CP-SAT knows whole numbers only: where some columns are whole and others are not, the others take multiples of
-1/`grid` (unless its presolve removes them, or finds a scale that makes them whole), and coefficients are
-rounded to whole numbers within its own precision (``mip_wanted_precision``, 1e-6). So what it proves then
-holds on the grid only: the answer is called feasible, never optimal, and has no bound. Of models of whole
-columns alone it has both.
+CP-SAT knows whole numbers only. Where some columns are whole and others are not, the others take multiples of
+1/`grid`, unless its presolve removes them, or finds a scale that makes them whole. Coefficients are rounded
+to whole numbers within its own precision (``mip_wanted_precision``, 1e-6). So what it proves then holds on
+the grid only: the answer is called feasible, never optimal, and has no bound. A model of whole columns alone
+gets both.
 
 The interface has no callbacks, so incumbents and bounds over time are read from the logs. CP-SAT writes a
-line for each better solution and each better bound, with what the next solution may be worth in brackets:
-nothing, once the last one is optimal,
+line for each better solution and each better bound. Brackets hold the range of the next solution's objective,
+which is empty once the last one is optimal:
 
 .. code-block:: text
 
     #1       0.12s best:7     next:[3,6]      main
     #Bound   0.13s best:7     next:[6,6]      main
 
-SCIP writes a table, with seconds to a tenth and its two bounds to six digits; ``--`` stands for none,
+SCIP writes a table, with seconds to a tenth and its two bounds to six digits; ``--`` stands for none:
 
 .. code-block:: text
 
@@ -71,12 +71,12 @@ ORTOOLS = partial(
     install="pip install ortools",
     modules=("ortools.linear_solver.python.model_builder_helper", "scipy.sparse"),
 )
-"""What the back-ends of this package have in common."""
+"""The fields that the back-ends of this package share."""
 LIMITED = frozenset({"FEASIBLE", "NOT_SOLVED"})
 _Options = TypeVar("_Options", bound=SolverOptions)
 ALMOST = 0.99
-"""Fraction of the time limit from which on a solver that stops, GLOP with ABNORMAL too, has reached it. With
-a smaller value more stops count as such."""
+"""Fraction of the time limit. A solver that stops after it, GLOP with ABNORMAL too, has reached the limit.
+With a smaller value more stops count as such."""
 GLOP_METHODS = ("primal", "dual")
 CPSAT_LINE = re.compile(
     r"^#(?:\d+|Bound|Done)\s+([\d.]+)s (?:.*?best:(\S+)\s+next:\[([^\]]*)\])?", re.MULTILINE
@@ -97,7 +97,7 @@ class Stopped:
     solver
         The native object.
     seconds
-        That it took.
+        Seconds that it took.
     """
 
     solver: Any
@@ -127,14 +127,14 @@ class Stopped:
 def run_native(
     native: str, model: CompiledModel, options: SolverOptions, parameters: str, extras: Extras
 ) -> Stopped:
-    """Hand the arrays to a solver of OR-Tools and solve.
+    """Pass the arrays to a solver of OR-Tools and solve.
 
     Parameters
     ----------
     native
-        Its name there.
+        The solver's name in OR-Tools.
     model, options, extras
-        As a back-end's; of a start the values are used, where there are any.
+        As a back-end's `run` takes them; the values of a start are used, if it has any.
     parameters
         In the solver's own text format.
 
@@ -177,16 +177,16 @@ def run_traced(
     parameters: Callable[[_Options], str],
     read: Callable[[str], Iterable[Progress]],
 ) -> tuple[Stopped, str]:
-    """Solve as `run_native`, with a log where a trace is asked for; tell what it says, and return its text.
+    """Solve as `run_native`; with a trace, also keep a log, report its progress, and return its text.
 
     Parameters
     ----------
     native, model, options, extras
         As `run_native`.
     parameters
-        From options to the solver's own text format.
+        Makes the solver's own text format from options.
     read
-        From a log's text to what it tells.
+        Makes the progress from a log's text.
     """
     if extras.trace is None:
         return run_native(native, model, options, parameters(options), extras), ""
@@ -223,7 +223,7 @@ class GlopOptions(SolverOptions):
     method
         ``"primal"`` or ``"dual"`` simplex.
     seed
-        Of its random choices.
+        Seed of its random choices.
 
     The others are those of `SolverOptions`; the default tolerance is GLOP's 1e-8.
     """
@@ -235,7 +235,7 @@ class GlopOptions(SolverOptions):
 
 
 def run_glop(model: CompiledModel, options: GlopOptions, extras: Extras = NOTHING) -> Outcome:
-    """Hand the arrays to GLOP, solve and read the answer; it takes no start.
+    """Pass the arrays to GLOP, solve and read the answer; it takes no start.
 
     Raises
     ------
@@ -244,7 +244,7 @@ def run_glop(model: CompiledModel, options: GlopOptions, extras: Extras = NOTHIN
     """
     done = run_native("glop", model, options, _glop_parameters(options), NOTHING)
     if done.solver.status().name == "INFEASIBLE" and options.presolve:
-        # From GLOP's presolve this may also mean unbounded; the simplex itself tells the two apart.
+        # From GLOP's presolve this may also mean unbounded; the simplex itself distinguishes them.
         plain = replace(options, presolve=False)
         again = run_native("glop", model, plain, _glop_parameters(plain), NOTHING)
         done = Stopped(again.solver, done.seconds + again.seconds)
@@ -293,9 +293,9 @@ class ScipOptions(SolverOptions):
     Parameters
     ----------
     relative_gap
-        At which branch and cut stops (``limits/gap``); None for SCIP's 0.
+        Relative gap at which branch and cut stops (``limits/gap``); None for SCIP's 0.
     seed
-        Of its random choices (``randomization/randomseedshift``).
+        Seed of its random choices (``randomization/randomseedshift``).
 
     The others are those of `SolverOptions`; `iteration_limit` is ``limits/totalnodes``.
     """
@@ -307,7 +307,7 @@ class ScipOptions(SolverOptions):
 
 
 def run_scip(model: CompiledModel, options: ScipOptions, extras: Extras = NOTHING) -> Outcome:
-    """Hand the arrays to SCIP, solve and read the answer; its log is the source of a trace.
+    """Pass the arrays to SCIP, solve and read the answer; its log is the source of a trace.
 
     Raises
     ------
@@ -349,11 +349,11 @@ class CpsatOptions(SolverOptions):
     grid
         Columns that are not whole take multiples of 1/grid (``mip_var_scaling``).
     relative_gap
-        At which it stops; None for CP-SAT's 0.
+        Relative gap at which it stops; None for CP-SAT's 0.
     threads
         At least 1 (``num_workers``).
     seed
-        Of its random choices.
+        Seed of its random choices.
 
     The others are those of `SolverOptions`.
     """
@@ -367,7 +367,7 @@ class CpsatOptions(SolverOptions):
 
 
 def run_cpsat(model: CompiledModel, options: CpsatOptions, extras: Extras = NOTHING) -> Outcome:
-    """Hand the arrays to CP-SAT, solve and read the answer; its log is the source of a trace.
+    """Pass the arrays to CP-SAT, solve and read the answer; its log is the source of a trace.
 
     Raises
     ------
@@ -409,14 +409,14 @@ CPSAT = ORTOOLS(
 
 
 def cpsat_trace(log: str, *, maximize: bool) -> Iterator[Progress]:
-    """Yield what a log of CP-SAT tells, in order.
+    """Yield the progress in a log of CP-SAT, in order.
 
     Parameters
     ----------
     log
-        With ``log_search_progress``.
+        Its text, which was written with ``log_search_progress``.
     maximize
-        The model's sense: which end of what is still possible is the bound.
+        The model's sense: which end of the range that is still possible is the bound.
 
     Examples
     --------
@@ -434,7 +434,7 @@ def cpsat_trace(log: str, *, maximize: bool) -> Iterator[Progress]:
 
 
 def scip_trace(log: str) -> Iterator[Progress]:
-    """Yield what the table in a log of SCIP tells, in order."""
+    """Yield the progress in the table of a log of SCIP, in order."""
     places: tuple[int, int] | None = None
     for line in log.splitlines():
         cells = [cell.strip() for cell in line.split("|")]
@@ -448,7 +448,7 @@ def scip_trace(log: str) -> Iterator[Progress]:
 
 
 def _number(text: str) -> float | None:
-    """Return a number, or None for one that is infinite or none."""
+    """Return a number, or None for one that is infinite, or for other text."""
     try:
         return finite(float(text))
     except ValueError:

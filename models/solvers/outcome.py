@@ -1,4 +1,4 @@
-"""What goes into a solver besides a model, a start, and what comes out: why it stopped, and what it found."""
+"""The start that a solver takes beside its model, and its answer: why it stopped, and what it found."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SAME = 1e-9
 
 
 class BasisStatus(IntEnum):
-    """Where a column or row stands in a basis."""
+    """The place of a column or row in a basis."""
 
     LOWER = 0
     BASIC = 1
@@ -42,7 +42,7 @@ class Basis:
     rows: Any
 
     def grown(self, model: CompiledModel) -> Basis:
-        """Return this basis of a model before it grew as one of it now: new columns at 0, new rows slack."""
+        """Return this basis for its model after it has grown: new columns at 0, new rows slack."""
         columns = np.full(model.num_columns, BasisStatus.LOWER, np.int8)
         columns[: len(self.columns)] = self.columns
         rows = np.full(model.num_rows, BasisStatus.BASIC, np.int8)
@@ -52,14 +52,14 @@ class Basis:
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """Where a solver may begin; each part may be None.
+    """A point from which a solver may begin; each part may be None.
 
     Parameters
     ----------
     values, duals
         float64, one a column and one a row, as in `Outcome`.
     basis
-        Of an LP solved before.
+        The basis of an LP solved before.
     """
 
     values: FloatArray | None = None
@@ -68,7 +68,7 @@ class Start:
 
     @property
     def needs(self) -> frozenset[Feature]:
-        """What a back-end must do to use it."""
+        """The features that a back-end needs to use it."""
         wanted = {Feature.BASIS} if self.basis is not None else set()
         return frozenset(wanted | ({Feature.START} if self.values is not None else set()))
 
@@ -78,7 +78,7 @@ class Start:
         Raises
         ------
         InputError
-            Naming the part.
+            If a part is wrong; the message names it.
         """
         basis = self.basis
         parts = [
@@ -98,14 +98,14 @@ class Start:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far branch and cut is.
+    """The progress of branch and cut.
 
     Parameters
     ----------
     seconds
-        Since it began.
+        Seconds since it began.
     incumbent, bound
-        The best objective found and what the optimum can't beat; None where there is none yet.
+        The best objective found, and a bound that the optimum can't beat; None where there is none yet.
     """
 
     seconds: float
@@ -118,7 +118,7 @@ Trace = Callable[[Progress], None]
 
 @dataclass(frozen=True, eq=False)
 class Extras:
-    """What a back-end may use and need not: a start, and who is told of progress."""
+    """Optional inputs of a back-end: a start, and a function to which it reports progress."""
 
     start: Start | None = None
     trace: Trace | None = None
@@ -138,7 +138,7 @@ def least_whole(bound: float) -> int:
 
 
 class Termination(StrEnum):
-    """Why a solver stopped."""
+    """The reason why a solver stopped."""
 
     OPTIMAL = "optimal"
     INFEASIBLE = "infeasible"
@@ -153,7 +153,7 @@ class Termination(StrEnum):
 
 
 class SolutionStatus(StrEnum):
-    """What a solver found."""
+    """The kind of solution that a solver found."""
 
     OPTIMAL = "optimal"
     """Values within tolerance of an optimum."""
@@ -162,31 +162,31 @@ class SolutionStatus(StrEnum):
     """Values that keep all constraints within tolerance."""
 
     NONE = "none"
-    """No values to use."""
+    """It found no values to use."""
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a back-end returns; objective and bound are in the model's own sense, offset included.
+    """The answer of a back-end; objective and bound are in the model's own sense, offset included.
 
     Parameters
     ----------
     termination, status
         Why it stopped and what it found.
     objective
-        Of the values; None without any.
+        Objective of the values; None without any.
     bound
-        On the optimum, from below when minimizing (the dual side); None where the solver gives none.
+        Bound on the optimum, from below when minimizing (the dual side); None where the solver gives none.
     values
         float64, one a column; None without a solution.
     duals
         float64, one a row: the change of the objective with the row's bound; None where not available.
     basis
-        Of a basic optimum, to start from again; None where the solver gives none.
+        The basis of a basic optimum, to start from again; None where the solver gives none.
     iterations
-        Of the algorithm that ran; None where not told.
+        Iterations of the algorithm that ran; None if unknown.
     nodes
-        Of branch and bound, or CP-SAT's branches; None where not told.
+        Nodes of branch and bound, or CP-SAT's branches; None if unknown.
     stopped
         How it was stopped from outside (killed, crashed); empty if it stopped by itself.
     """
@@ -206,27 +206,27 @@ class Outcome:
     def found(
         cls, why: Termination, objective: float, bound: float | None, values: FloatArray, **more: Any
     ) -> Outcome:
-        """Return the outcome of a solver that has values: of an optimum, if that is why it stopped."""
+        """Return the outcome of a solver that has values; they are optimal if it stopped at an optimum."""
         status = SolutionStatus.OPTIMAL if why is Termination.OPTIMAL else SolutionStatus.FEASIBLE
         return Outcome(why, status, objective, bound, values, **more)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SolverResult(Outcome):
-    """A model's solution: the outcome, what it cost, and the way back to the model's components.
+    """A model's solution: the outcome, its cost, and its values by the model's components.
 
     Parameters
     ----------
     model
         The matrices; None if the model was found infeasible while they were made.
     solver, version
-        Who solved it.
+        Name and version of the solver.
     compile_s, solve_s
-        Seconds to make the matrices, and to hand them over, solve and read the answer.
+        Seconds to make the matrices, and to pass them on, solve and read the answer.
     peak_rss_mb
         Most memory resident, in MB; known where it was solved in a process of its own.
     cpu_s
-        Seconds of processors, all threads; not known of a solver that was killed.
+        CPU seconds of all threads; unknown for a solver that was killed.
     """
 
     model: CompiledModel | None
@@ -291,12 +291,12 @@ class SolverResult(Outcome):
 
 @dataclass
 class Effort:
-    """What programs took, for the columns of a result row.
+    """The programs that a row needed and their cost, for its columns.
 
     Parameters
     ----------
     program
-        What is solved; empty: the row does not say.
+        The kind of program; empty: the row does not say.
     solver
         Name and version of the last one's solver, or why none was needed.
     build_s, solve_s
@@ -304,7 +304,7 @@ class Effort:
     variables, constraints
         Of all programs, of the last or of the largest, as the method says.
     programs
-        How many were solved.
+        The number of programs solved.
     """
 
     program: str = ""

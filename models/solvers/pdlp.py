@@ -25,9 +25,9 @@ class PdlpOptions(SolverOptions):
     Parameters
     ----------
     tolerance
-        Relative and absolute: of residuals and of the duality gap; None for PDLP's 1e-6.
+        Relative and absolute tolerance of residuals and of the duality gap; None for PDLP's 1e-6.
     presolve
-        With GLOP's presolve; a start is then lost.
+        Whether to use GLOP's presolve; a start is then lost.
     threads
         At least 1.
 
@@ -59,7 +59,7 @@ TERMINATIONS = {
 
 
 def run(model: CompiledModel, options: PdlpOptions, extras: Extras = NOTHING) -> Outcome:
-    """Hand the arrays to PDLP, solve and read the answer.
+    """Pass the arrays to PDLP, solve and read the answer.
 
     Raises
     ------
@@ -82,7 +82,7 @@ def run(model: CompiledModel, options: PdlpOptions, extras: Extras = NOTHING) ->
 
 
 def _program(pdlp: Any, model: CompiledModel) -> Any:
-    """Return the minimization; of a maximum the costs change their sign."""
+    """Return the minimization; the costs of a maximum change their sign."""
     program = pdlp.QuadraticProgram()
     program.objective_vector = model.sign * model.cost
     program.objective_offset = model.sign * model.offset
@@ -123,7 +123,7 @@ def _start(pdlp: Any, model: CompiledModel, start: Start) -> Any:
 def _read(model: CompiledModel, result: Any, termination: Termination) -> Outcome:
     iterations = int(result.solve_log.iteration_count)
     if termination is not Termination.OPTIMAL:
-        # Its last iterate keeps no constraint for certain.
+        # Its last iterate may violate any constraint.
         return Outcome(termination, SolutionStatus.NONE, iterations=iterations)
     values = np.array(result.primal_solution)
     solution_stats = result.solve_log.solution_stats.convergence_information

@@ -1,9 +1,9 @@
-"""The solvers there are, and what is asked before a model is built: can it be done, and in time.
+"""The known solvers, and what is checked before a model is built: can it be done, and in time.
 
-A linear program's seconds are told from its size. Measured with linear program (A.1) on one core, CPU seconds
-to build it in Pyomo, compile it and solve it with HiGHS: 0.5 to 1 for 16,000 variables, 0.2 to 2.1 (median
-1.3) for 18,000 to 21,000, 2 to 6 for 36,000 by interior point, 55 for 937,000 by PDLP. The estimate is
-linear, and other programs have one of their own: it refuses what has no chance.
+The seconds of a linear program are estimated from its size. Linear program (A.1) was measured on one core, in
+CPU seconds to build it in Pyomo, compile it and solve it with HiGHS. It takes 0.5 to 1 for 16,000 variables,
+0.2 to 2.1 (median 1.3) for 18,000 to 21,000, 2 to 6 for 36,000 by interior point, and 55 for 937,000 by PDLP.
+The estimate is linear, and other programs have one of their own: it refuses what has no chance.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def known_solvers() -> list[SolverInfo]:
 
 
 def find_backend(solver: str, needs: Iterable[Feature] = ()) -> Backend:
-    """Return the back-end of that name, asked whether it can do what is needed.
+    """Return the back-end of that name, if it can do what is needed.
 
     Raises
     ------
@@ -100,7 +100,7 @@ def find_backend(solver: str, needs: Iterable[Feature] = ()) -> Backend:
 
 
 MOST_VARIABLES = 5_000_000
-"""Most variables of a model without a time limit: each takes from 0.2 to some kilobytes."""
+"""Largest number of variables of a model without a time limit: each takes from 0.2 to some kilobytes."""
 
 
 def seconds_for(variables: int) -> float:
@@ -124,11 +124,11 @@ def refuse_too_large(
     what
         Names the model and what it is of: ``"mcf by=model on torus:8x8"``.
     variables
-        Of the model.
+        The model's number of variables.
     time_limit
         Seconds; None for no limit: then a model of more than `MOST_VARIABLES` is refused.
     seconds
-        What the model is likely to take; None: `seconds_for` its variables.
+        An estimate for the model; None: `seconds_for` its variables.
 
     Raises
     ------

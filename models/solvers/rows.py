@@ -1,4 +1,4 @@
-"""Rows of a linear program, written down by arrays of columns."""
+"""Rows of a linear program, given by arrays of columns."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 class Rows:
-    """Rows of a program: each adds up to 0 or more."""
+    """Rows of a program; each must add up to 0 or more."""
 
     def __init__(self) -> None:
         self._terms: list[tuple[Int64Array, Int64Array, FloatArray]] = []
         self.count = 0
 
     def add(self, *terms: tuple[npt.ArrayLike, Int64Array]) -> int:
-        """Add a row for each entry of the arrays of columns, which have a factor, or one each.
+        """Add a row for each entry of the arrays of columns; a term has one factor, or one for each entry.
 
         Return the number of the first of these rows.
         """
@@ -33,7 +33,7 @@ class Rows:
         return first
 
     def extend(self, rows: Int64Array, factors: FloatArray, columns: Int64Array) -> None:
-        """Add terms to rows that are there."""
+        """Add terms to existing rows."""
         kept = columns != NONE
         self._terms.append((rows[kept], columns[kept], factors[kept]))
 
@@ -46,7 +46,7 @@ class Rows:
 
 
 def normalized(name: str, matrix: csr_array, value: FloatArray) -> CompiledModel:
-    """Return the model of the most of a value where every row is 0 or more, and the last one is 1."""
+    """Return the model that maximizes a value where every row is 0 or more, and the last one is 1."""
     above = np.append(np.full(matrix.shape[0] - 1, np.inf), 1.0)
     below = np.append(np.zeros(matrix.shape[0] - 1), 1.0)
     return CompiledModel.of_matrix(name, matrix, value, below, above, maximize=True)

@@ -1,11 +1,11 @@
-"""Where a falling number reaches 1, by secants of its reciprocal."""
+"""Finds where a falling number reaches 1, by secants of its reciprocal."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 STEP = 1.2
-"""From the first time to the second, and beyond times for which there is no maximum."""
+"""Factor from the first time to the second, and beyond times for which there is no maximum."""
 
 
 def secant(times: Sequence[float], reciprocals: Sequence[float]) -> float:

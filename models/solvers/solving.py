@@ -1,9 +1,9 @@
 """One function for all solvers: `solve(model, solver, options)`, in this process or in one of its own.
 
-No back-end keeps its limits always: a factorization or a presolve runs on past a time limit, and of an LP's
-memory none keeps any. So a helper, a `topologies.processes.Worker`, holds the solver where limits matter. It
-lives on from one solve to the next; after it had to be killed the next solve starts another. A crash of the
-solver is an outcome, too.
+No back-end always keeps its limits: a factorization or a presolve may exceed a time limit, and none limits
+the memory of an LP. So a helper, a `topologies.processes.Worker`, holds the solver where limits matter. It is
+used again for the next solve; after it had to be killed, the next solve starts another. A crash of the solver
+is an outcome, too.
 """
 
 from __future__ import annotations
@@ -79,12 +79,12 @@ def solve(
     options
         That back-end's options; None for its defaults.
     needs
-        Further features to insist on (``Feature.DUALS``), besides what the model itself, the options and
-        the start ask for.
+        Further features that are required (``Feature.DUALS``), in addition to those of the model, the options
+        and the start.
     start
         A basis, or values, to begin from.
     trace
-        Is told incumbents and bounds of a MILP, where the back-end can.
+        A function that is called with incumbents and bounds of a MILP, where the back-end can.
 
     Raises
     ------
@@ -157,7 +157,7 @@ def _run(model: CompiledModel, backend: Backend, options: SolverOptions, extras:
 
 
 def _processor_seconds() -> float:
-    """Return the seconds of processors of this process and of programs that it ran."""
+    """Return the CPU seconds of this process and of programs that it ran."""
     every = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(usage.ru_utime + usage.ru_stime for usage in every)
 
@@ -179,11 +179,11 @@ class _Measured:
     Parameters
     ----------
     seconds
-        To hand the arrays over, solve and read the answer; of a solver that was killed, until then.
+        Seconds to pass the arrays, solve and read the answer; for a solver that was killed, until then.
     peak_rss_mb
         The most memory resident meanwhile, in MB, the helper's own included; None without a helper.
     cpu_s
-        Seconds of processors; None of a solver that was killed.
+        CPU seconds; None for a solver that was killed.
     """
 
     outcome: Outcome
@@ -278,13 +278,13 @@ def _measured(ended: Ended, options: SolverOptions) -> _Measured:
     measured = replace(answer, peak_rss_mb=peak)
     if allowed is None or peak * MEGA <= allowed:
         return measured
-    # more than was allowed, if only for a moment that nobody saw
+    # more than was allowed, if only for a moment between two measurements
     return replace(measured, outcome=Outcome(Termination.MEMORY_LIMIT, SolutionStatus.NONE))
 
 
 @dataclass(frozen=True, eq=False)
 class _Solve:
-    """What the helper is asked for: a back-end, what it is given, and whether it tells progress.
+    """A request to the helper: a back-end, its inputs, and whether it reports progress.
 
     The first request that names a back-end is the back-end alone, to be loaded.
     """
@@ -297,7 +297,7 @@ class _Solve:
 
 
 def help_solving(caller: Caller) -> None:
-    """Be the helper: load and solve what comes."""
+    """Be the helper: load back-ends and solve what is asked."""
 
     def help_with(call: Backend | _Solve) -> _Measured | None:
         with _blaming(call.backend if isinstance(call, _Solve) else call):
@@ -311,7 +311,7 @@ def help_solving(caller: Caller) -> None:
 
 @contextmanager
 def _blaming(backend: Backend) -> Iterator[None]:
-    """Say whose fault an error is."""
+    """Name the back-end in an error that it raises."""
     try:
         yield
     except TuttiError:

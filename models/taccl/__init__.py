@@ -1,10 +1,10 @@
 """TACCL: collectives synthesized from communication sketches by mixed-integer programs (NSDI 2023).
 
 Read `sketch` (what a designer fixes), `logical` (the links that are left), `demand` (chunks, the links that
-may carry them, symmetry) and `costs`; then the stages: `routing_model` and `routing` (a path for every
+may carry them, symmetry) and `costs`. Then read the stages: `routing_model` and `routing` (a path for every
 chunk), `transfers` and `ordering` (which goes first), `scheduling` (which travel as one message, and when).
-`solving` says how programs are solved and until when, `options` what a user may choose; `stages` has all of
-it one after the other.
+`solving` says how programs are solved and until when, `options` what a user may choose. `stages` runs the
+stages one after the other.
 """
 
 from tutti.models.taccl.method import METHOD

@@ -1,4 +1,4 @@
-"""What transfers cost in the routing stage: latencies of links, time on ports, and least latencies."""
+"""Costs of transfers in the routing stage: latencies of links, time on ports, and least latencies."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Costs:
 
     @cached_property
     def unit(self) -> float:
-        """Seconds."""
+        """The seconds that the shortest transfer of one chunk takes."""
         logical = self.demand.logical
         return min(float(logical.latency(k, self.demand.bytes)) for k in range(len(logical.links)))
 
@@ -62,7 +62,7 @@ class Costs:
 
     @cached_property
     def alike(self) -> bool:
-        """Whether all transfers take and hold the same: then every time is a whole number of them."""
+        """Whether all transfers take and hold the same time, so that every time is a whole number of them."""
         holds = [hold for port in self.ports for hold in port.values()]
         return bool(np.allclose([*self.latency, *holds], 1.0, rtol=1e-12, atol=0.0))
 
@@ -70,7 +70,7 @@ class Costs:
     def uses(self) -> list[dict[int, PortCost]]:
         """For each port, its logical links and how a chunk on each uses it.
 
-        A port that never binds, as another one with the same links does, is left out.
+        A port is left out if it never binds because another one with the same links does.
         """
         found = {
             tuple((k, self._use(k, port)) for k in users): None
@@ -138,7 +138,7 @@ class Costs:
     def beyond(self) -> FloatArray:
         """float64 (chunks, links): the least latency from each link's target to an end that needs the link.
 
-        `tail` of the target, or more where some ends can be reached by no other link between hosts.
+        That is the `tail` of the target, or more where no other link between hosts leads to some of the ends.
         """
         links, demand = self.demand.logical.links, self.demand
         beyond = self.tail[:, [link.target for link in links]]
@@ -155,7 +155,7 @@ class Costs:
         return beyond
 
     def _only_by(self, c: int, k: int) -> float:
-        """Return the latency from a link to the farthest end that no other link leads to; 0: none."""
+        """Return the latency from a link's target to the farthest end that it alone leads to; 0: none."""
         without = self.demand.allowed[c].copy()
         without[k] = False
         origin = (int(self.demand.start[c]),)

@@ -2,17 +2,17 @@
 
 Three rules leave out links for a chunk:
 
-* the chunk-to-relay map (Listing 1): it leaves the host in which it starts by its relay rank only;
-* shortest paths (section 5.1): it passes only ranks that are on a shortest path, in links, from its start to
-  one of its ends;
-* none leads back to its start, and none leaves an end behind which no other end lies.
+* The chunk-to-relay map (Listing 1): a chunk leaves the host in which it starts by its relay rank only. *
+Shortest paths (section 5.1): a chunk passes only ranks that are on a shortest path, in links, from its start
+  to one of its ends.
+* No link leads back to the chunk's start, and none leaves an end behind which no other end lies.
 
 The paper counts shortest paths in the logical topology. With a chunk-to-relay map the two rules contradict
-each other wherever another sender is nearer to the end than the chunk's relay is: of an all-to-all with
-dgx2-sk-1, what is for rank 18 has to leave rank 0's host by rank 1, while the shortest path is 0 -> 3 -> 18
-(an allgather never has this, as every rank is an end). This is why the published sketch is infeasible there.
-Here shortest paths are those that the map allows (``paths="sketch"``); ``"logical"`` is the paper's rule,
-``"all"`` has none.
+each other wherever another sender is nearer to the end than the chunk's relay is. For example, in an
+all-to-all with dgx2-sk-1 the data for rank 18 has to leave rank 0's host by rank 1, but the shortest path is
+0 -> 3 -> 18. (An allgather never has this, as every rank is an end.) This is why the published sketch is
+infeasible there. Here shortest paths are those that the map allows (``paths="sketch"``). ``"logical"`` is the
+paper's rule, and ``"all"`` has no such rule.
 
 Algorithm symmetry (section 3.3; eqs 12 to 14): permutations under which transfers are to be the same, each
 with a partition of the ranks. A permutation p takes the datum of rank r to that of p(r), and the link (u, v)
@@ -47,20 +47,20 @@ from tutti.topologies.topology import Topology
 
 
 class Paths(StrEnum):
-    """Which ranks a chunk may pass."""
+    """The ranks that a chunk may pass."""
 
     SKETCH = "sketch"
-    """Those on shortest paths among the links that the relay map leaves it."""
+    """The ranks on shortest paths among the links that the relay map leaves the chunk."""
 
     LOGICAL = "logical"
-    """Those on shortest paths of the logical topology, as in the paper."""
+    """The ranks on shortest paths of the logical topology, as in the paper."""
 
     ALL = "all"
-    """All."""
+    """All ranks."""
 
 
 class PathRules(NamedTuple):
-    """Which links may carry a chunk: the sketch with its chunk-to-relay map, and the ranks it may pass."""
+    """Rules on the links that may carry a chunk: the sketch with its relay map, and the ranks it may pass."""
 
     sketch: Sketch | None = None
     paths: Paths = Paths.SKETCH
@@ -96,16 +96,16 @@ class Symmetry(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ChunkDemand:
-    """What is to be routed.
+    """The chunks that are to be routed.
 
     Parameters
     ----------
     logical
-        The links.
+        The links of the logical topology.
     chunks
         The chunk table of the schedule; `number` says which of its rows each chunk here is.
     number
-        int64 (chunks,): those that have anywhere to go.
+        int64 (chunks,): those that some rank other than their start must get.
     start
         int64 (chunks,): the rank of each.
     ends
@@ -115,7 +115,7 @@ class ChunkDemand:
     bytes
         A chunk's size; exact.
     symmetry
-        Permutations under which transfers are alike.
+        Permutations under which transfers are the same.
     """
 
     logical: LogicalTopology

@@ -1,14 +1,14 @@
 """The logical topology: links between ranks, each a route of the network (TACCL, sections 3.1 and 3.2).
 
-Switches and adapters are abstracted away, but what links have in common is kept: a *port* is a link of the
-network that several logical links pass, such as a GPU's link into NVSwitch or an adapter's into InfiniBand.
-One transfer at a time is on a port, which is what equations 7, 8, 20 and 21 say of switches.
+Switches and adapters are abstracted away, but not the bandwidth that links have in common. A *port* is a link
+of the network that several logical links pass, such as a GPU's link into NVSwitch or an adapter's into
+InfiniBand. One transfer at a time is on a port, which is what equations 7, 8, 20 and 21 say of switches.
 
-Equal parallel links of the network (the NVLinks of a pair of GPUs) are the *lanes* of one logical link: a
-chunk goes over all of them in equal parts at once.
+Equal parallel links of the network (the NVLinks of a pair of GPUs) are the *lanes* of one logical link. A
+chunk is sent over all of them simultaneously, in equal parts.
 
-A transfer of s bytes over a logical link takes α + β·s, with α the sum over its route and β the inverse of
-the narrowest bandwidth (times n where the sketch gives a sender 1/n of it); it holds link j of the route
+A transfer of s bytes over a logical link takes α + β·s. Here α is the sum over its route, and β the inverse
+of the narrowest bandwidth (times n where the sketch gives a sender 1/n of it). It holds link j of the route
 for α_j + s / bandwidth_j, as the simulator counts it.
 """
 
@@ -40,7 +40,7 @@ class LogicalLink:
     source, target
         Ranks.
     lanes
-        Routes of the network (link numbers), alike and used at once.
+        Routes of the network (link numbers), all of the same speed; each carries an equal part of a chunk.
     split
         n: the routing stage counts n times its β.
     between
@@ -96,12 +96,12 @@ class LogicalTopology:
 
     @cached_property
     def hops(self) -> Int64Array:
-        """int64 (ranks, ranks): links from one rank to another; as many as ranks where out of reach."""
+        """int64 (ranks, ranks): links from one rank to another; the number of ranks where out of reach."""
         everywhere = np.ones(len(self.links), np.bool_)
         return self._hops(np.arange(self.topology.num_ranks), everywhere, backwards=False)
 
     def hops_from(self, origin: int, within: BoolArray, *, backwards: bool = False) -> Int64Array:
-        """Return how many of the links `within` each rank is away, or that it is away from a rank."""
+        """Return each rank's distance from the origin (to it if backwards), in links among those `within`."""
         return self._hops(np.array([origin]), within, backwards=backwards)[0]
 
     def _hops(self, origins: Int64Array, within: BoolArray, *, backwards: bool) -> Int64Array:
@@ -195,14 +195,14 @@ def sketched_links(topology: Topology, sketch: Sketch) -> LogicalTopology:
 
 
 def _hosts(topology: Topology) -> tuple[int, ...]:
-    """Return the host of each rank; all are in one where the network tells none."""
+    """Return the host of each rank; all are in one where the network says nothing of hosts."""
     if topology.hosts is None:
         return (0,) * topology.num_ranks
     return tuple(topology.hosts[: topology.num_ranks].tolist())
 
 
 def _members(host: Sequence[int], sketch: Sketch) -> list[list[int]]:
-    """Return the ranks of each host; they must be equally many."""
+    """Return the ranks of each host, which must have the same number."""
     members: defaultdict[int, list[int]] = defaultdict(list)
     for rank, where in enumerate(host):
         members[where].append(rank)

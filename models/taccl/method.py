@@ -19,7 +19,7 @@ from tutti.topologies.errors import InputError
 from tutti.topologies.graphs.grid_structure import note_on_hosts, placed
 
 DEFAULT_SIZE = Fraction(2**20)
-"""M where none is given and none matters: between like links a transfer is a transfer."""
+"""M where none is given and none matters, as links are equal and all transfers take the same time."""
 
 
 def synthesize(problem: Problem, options: TacclOptions, rng: np.random.Generator) -> Schedule:
@@ -58,7 +58,7 @@ def _size(problem: Problem, options: TacclOptions) -> Fraction:
 
 
 def check(problem: Problem, options: TacclOptions) -> None:
-    """Raise `Unsupported` for allreduces in groups, and without a sketch where there are switches.
+    """Raise `Unsupported` for allreduces in groups, and where there are switches but no sketch.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The options of TACCL and what they say together with the sketch."""
+"""The options of TACCL, and what they mean together with the sketch."""
 
 from __future__ import annotations
 
@@ -30,29 +30,29 @@ class TacclOptions(Options):
     chunks
         Equal chunks a shard; None: the sketch's, or 1.
     input_size
-        M, such as ``"16MB"``, that the schedule is made for; it is run at all others. None: the sketch's, or
-        each size of its own.
+        M, such as ``"16MB"``, for which one schedule is made and then run at all sizes. None: the sketch's
+        size, or one schedule for each size.
     symmetry
-        Whether transfers are alike under the sketch's symmetry or, without a sketch, under automorphisms.
+        Whether transfers are the same under the sketch's symmetry or, without a sketch, under automorphisms.
     paths
         Which ranks a chunk may pass: ``"sketch"``, ``"logical"`` or ``"all"`` (`models.taccl.demand`).
     contiguity
         Which links may send several chunks as one message: those ``"between"`` hosts, ``"all"``, ``"none"``.
     concurrent_receives
-        Whether a rank may receive several parts of a chunk that it reduces at once.
+        Whether a rank that reduces may receive several parts of a chunk at the same time.
     reroutes
         How often routing is solved again where no order meets its time.
     restarts
-        How many disturbed orders of a routing are tried; None: as many as its size allows.
+        The number of disturbed orders of a routing that are tried; None: as many as its size allows.
     solver
         What solves both mixed-integer programs: ``"highs"``, ``"scip"``, ``"cp-sat"`` or ``"gurobi"``.
     time_limit
-        Seconds of the whole synthesis; None for no limit. After it the best schedule so far is returned;
-        there is none where each chunk could not be routed once.
+        Seconds of the whole synthesis; None for no limit. After it the best schedule so far is returned.
+        There is none if not each chunk could be routed once.
     relative_gap
-        At which a solve may stop.
+        Relative gap at which a solve may stop.
     infer_hosts
-        Whether hosts that the network does not tell are inferred where its links make them plain.
+        Whether hosts that the network does not name are inferred where its links make them plain.
 
     Raises
     ------
@@ -79,7 +79,7 @@ class TacclOptions(Options):
     infer_hosts: bool = True
 
     def __post_init__(self) -> None:
-        """Check the values, and that the sketch can be read and the solver be had."""
+        """Check the values, that the sketch can be read, and that the solver is installed."""
         super().__post_init__()
         if self.input_size is not None:
             self._made_for(self.input_size)
@@ -98,7 +98,7 @@ class TacclOptions(Options):
             raise InputError(f"taccl option input_size: {error}") from None
 
     def size(self) -> Fraction | None:
-        """Return M in bytes that the schedule is made for whatever is asked, if that is fixed."""
+        """Return M in bytes for which a schedule is made at every size that is asked for, if it is fixed."""
         if self.input_size is not None:
             return self._made_for(self.input_size)
         sketch = self.read()

@@ -1,14 +1,16 @@
 """Heuristic ordering (TACCL, section 5.1 and Appendix B.2): which transfer goes first on every link.
 
-Transfers are chosen one after the other, always one that can start soonest; among those, the chunk with the
-longest path from now on, then with the shortest path until now. Tracked are the times at which ports are free
-and chunks are there. The same is done from the ends of the paths backwards, with the two lengths exchanged.
-The better of the two is kept (which it is differs between architectures, as the paper says).
+Transfers are chosen one after the other, always one that can start soonest. Among those, the chunk with the
+longest path from now on goes first, and among these the one with the shortest path until now. The times at
+which ports are free and chunks arrive are recorded. The same is done backwards from the ends of the paths,
+with the two lengths exchanged. The better of the two orders is kept; as the paper says, which one it is
+depends on the architecture.
 
-The paper stops here. If the time of the routing, which is a lower bound, is not met, priorities are disturbed
-at random and the orders tried again, forwards and backwards in turn.
+The paper stops here. If the order takes longer than the routing's time, which is a lower bound, priorities
+are disturbed at random and the orders tried again, forwards and backwards in turn.
 
-An order is judged by the times that it leads to: every message in turn as early as its data and ports allow.
+An order is judged by the times that it leads to: every message in turn starts as early as its data and ports
+allow.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ from tutti.topologies.exact import FloatArray, Int64Array, offsets_of
 from tutti.topologies.kernels import kernel
 
 NOISE = (0.25, 1.0, 4.0)
-"""Spread of disturbances, in lengths of a transfer; taken in turn."""
+"""Standard deviations of the disturbances, in lengths of a transfer, taken in turn. A larger value gives
+orders that differ more from the heuristic's."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,13 +64,13 @@ def ordered(
     transfers
         What is ordered.
     bound
-        Ticks that no order beats: the search ends there.
+        Ticks; no order takes less, so the search ends when one takes no more.
     tries
-        How many disturbed orders are tried at most.
+        Most disturbed orders that are tried.
     rng
-        Disturbs.
+        For the disturbances.
     deadline
-        After it no other order is tried, be it the one backwards.
+        After it no other order is tried, not even the first one backwards.
     """
     search = _TransferOrdering(transfers)
     first = [search.tried(backwards) for backwards in (False, True) if not (backwards and deadline.over)]

@@ -1,4 +1,4 @@
-"""The routing stage solved: from a greedy routing to one proven best, orders left open.
+"""The routing stage is solved: from a greedy routing to one proven best, with orders left open.
 
 The *greedy* routing takes chunk after chunk along cheapest paths, where a link costs its latency and its
 load. It gives the routing stage an incumbent and the upper bound U of its big-M. Images of a chunk under
@@ -39,7 +39,7 @@ from tutti.topologies.kernels import now
 
 @dataclass(frozen=True, eq=False)
 class Routing:
-    """What the routing stage found.
+    """A routing that the stage has found.
 
     Parameters
     ----------
@@ -48,9 +48,9 @@ class Routing:
     sent
         bool (chunks, links): is_sent.
     time, bound
-        Seconds: of this routing with orders left open, and what no routing beats.
+        Seconds: the time of this routing with orders left open, and a lower bound of every routing's.
     stats
-        What the solver took.
+        The solver's columns of a result row.
     """
 
     demand: ChunkDemand
@@ -66,7 +66,7 @@ def route(demand: ChunkDemand, limits: StageLimits) -> Routing:
     Raises
     ------
     NoSchedule
-        If the symmetry leaves no routing, the solver stops without one, or the time is over before the first.
+        If the symmetry leaves no routing, the solver stops without one, or the time ends before the first.
     """
     limits.deadline.check(demand.logical.name)
     begin = now()
@@ -86,7 +86,7 @@ def route(demand: ChunkDemand, limits: StageLimits) -> Routing:
 
 
 def _solved(model: RoutingModel, first: BoolArray | None, limits: StageLimits, begin: float) -> Routing:
-    """Return what the solver makes of a model, from the first routing on if there is one."""
+    """Return the solver's routing of a model. It begins with the first routing if there is one."""
     costs, m = model.costs, model.m
     compiled = compile_model(m)
     start = _start(costs, m, compiled, first) if first is not None and takes_start(limits) else None
@@ -102,7 +102,7 @@ def _solved(model: RoutingModel, first: BoolArray | None, limits: StageLimits, b
 
 
 def _unproven(costs: Costs, first: BoolArray, build_s: float) -> Routing:
-    """Return the first routing where there is no time for a better one."""
+    """Return the first routing, where no time is left for a better one."""
     sent = _needed(costs.demand, first)
     reached, least = routed_time(costs, sent) * costs.unit, costs.receiving * costs.unit
     return Routing(costs.demand, sent, reached, least, unsolved(build_s))
@@ -122,7 +122,7 @@ def _start(costs: Costs, m: pyo.ConcreteModel, compiled: CompiledModel, sent: Bo
 
 
 def _is_sent(costs: Costs, m: pyo.ConcreteModel, result: SolverResult, first: BoolArray | None) -> BoolArray:
-    """Return the solver's routing, or the first one where it stopped without.
+    """Return the solver's routing, or the first one if the solver stopped without one.
 
     Raises
     ------
@@ -157,7 +157,7 @@ def _needed(demand: ChunkDemand, sent: BoolArray) -> BoolArray:
 
 
 def reroute(found: Routing, limits: StageLimits, rng: np.random.Generator) -> Routing | None:
-    """Return another routing that takes no longer: chunks early at ranks, these weighed at random.
+    """Return another routing that takes no longer, with randomly weighted chunks early at their ranks.
 
     None if the solver stops without a routing, or if no time is left.
     """
@@ -193,7 +193,7 @@ class GreedyRouting(NamedTuple):
 
 
 class Image(NamedTuple):
-    """A chunk, and the permutation of the links that takes another's paths to its own, int64 (links,)."""
+    """A chunk, and the permutation of links that turns another's paths into its own, int64 (links,)."""
 
     chunk: int
     links: Int64Array
@@ -202,8 +202,8 @@ class Image(NamedTuple):
 def greedy_routing(costs: Costs, deadline: Deadline = NEVER) -> GreedyRouting | None:
     """Return a routing by cheapest paths; None if its symmetry contradicts it.
 
-    A chunk may be its own image and its tree not, or the image of a link between subsets may be no link:
-    these are the contradictions. After the deadline no chunk is routed again.
+    There are two contradictions: a chunk may be its own image but its tree not, or the image of a link
+    between subsets may be no link. After the deadline no chunk is routed again.
 
     Raises
     ------
@@ -237,8 +237,8 @@ def greedy_routing(costs: Costs, deadline: Deadline = NEVER) -> GreedyRouting | 
 def routed_time(costs: Costs, sent: BoolArray) -> float:
     """Return the least time of a routing that the routing stage's constraints allow, in `Costs.unit`.
 
-    That is the latest arrival, or more where the transfers on a port that can't begin before some head, or
-    whose chunks have some tail ahead of them, take longer (`models.taccl.routing_model`).
+    That is the latest arrival, or the time of a port, if longer: some transfers on it can't begin before a
+    head, and the chunks of some have a tail ahead of them (`models.taccl.routing_model`).
     """
     ends = enumerate(costs.demand.ends)
     latest = max(float(arrivals(costs, sent, c)[list(there)].max()) for c, there in ends)
@@ -247,7 +247,7 @@ def routed_time(costs: Costs, sent: BoolArray) -> float:
 
 
 def _port_time(costs: Costs, carried: BoolArray, port: dict[int, PortCost]) -> float:
-    """Return for how long a port is in use at least; `carried` is bool (links, chunks)."""
+    """Return the least time for which a port is in use; `carried` is bool (links, chunks)."""
     links, time = costs.demand.logical.links, 0.0
     transfers = [(c, k, use) for k, use in port.items() for c in np.flatnonzero(carried[k]).tolist()]
     for free in (
@@ -327,7 +327,7 @@ def _tree(costs: Costs, load: FloatArray, c: int) -> list[int]:
 
 
 def _path(costs: Costs, price: list[float], c: int, reached: dict[int, float], end: int) -> tuple[int, ...]:
-    """Return the cheapest path from the ranks that have the chunk to another, on from the last of them."""
+    """Return the cheapest path to an end from the ranks that have the chunk, from the last such rank on."""
     logical = costs.demand.logical
     lengths = np.where(costs.demand.allowed[c], price, np.inf).tolist()
     begun = [(cost, rank, ()) for rank, cost in reached.items()]

@@ -2,14 +2,14 @@
 
 Sets::
 
-    TRANSFERS    (c, l)   chunk c may cross logical link l = (src, r)
-    ARRIVALS     (c, r)   chunk c may come to rank r
-    ENDS         (c, r)   of these, rank r must have chunk c: the postcondition
-    RECEIPTS     (c, r)   one for each set of variables by which a chunk may come to a rank
-    PASSES       (c, l)   one for each transfer with such a set at its source
-    PORTS        p        a link of the network, which several logical links may pass (`models.taccl.logical`)
-    SWITCHED     l        a link of a switch-hyperedge with a policy
-    INTO_HOSTS   (c, h)   chunk c starts outside host h and ends in it
+    TRANSFERS    (c, l)   Chunk c may cross logical link l = (src, r).
+    ARRIVALS     (c, r)   Chunk c may come to rank r.
+    ENDS         (c, r)   Of these, rank r must have chunk c: the postcondition.
+    RECEIPTS     (c, r)   One for each set of variables by which a chunk may come to a rank.
+    PASSES       (c, l)   One for each transfer with such a set at its source.
+    PORTS        p        A link of the network that several logical links may pass (`models.taccl.logical`).
+    SWITCHED     l        A link of a switch-hyperedge with a policy.
+    INTO_HOSTS   (c, h)   Chunk c starts outside host h and ends in it.
 
 Variables: ``time``; ``start[c, r]``, when chunk c is at rank r; ``is_sent[c, l]``, 1 where chunk c crosses
 link l; ``is_util[l]``, 1 where any chunk does. The paper's program, by the names in the code::
@@ -17,28 +17,31 @@ link l; ``is_util[l]``, 1 where any chunk does. The paper's program, by the name
     duration       minimize time + γ Σ is_util[l]                                           (1), (11)
     the_end_is_after_every_arrival[c, r]              time ≥ start[c, r]                    (2)
     start[c, r] = 0, fixed, where (c, r) is in the precondition                             (3)
+
     a_chunk_arrives_a_latency_after_it_was_held[c, l]                                       (4), (5)
                    is_sent[c, l] → start[c, r] = send[c, l] + lat(l),  send[c, l] ≥ start[c, src]
+
     a_port_has_time_for_its_transfers[p]              time ≥ Σ_c Σ_{l through p} hold(l, p) is_sent[c, l]
                                                                                             (6), (7), (8)
+
     a_link_with_a_transfer_is_used[l, c]              is_util[l] ≥ is_sent[c, l]            (9)
     a_used_link_has_a_transfer[l]                     is_util[l] ≤ Σ_c is_sent[c, l]        (10)
-    start, send, is_sent alike under the symmetry, by substitution (`Orbits`)               (12), (13), (14)
+
+    start, send, is_sent are equal under the symmetry, by substitution (`Orbits`)           (12), (13), (14)
     a_host_is_reached[c, h]                           Σ_{l into host h} is_sent[c, l] ≥ 1   (15)
 
 How it is written here:
 
-* In (4) and (5) send[c, l] = start[c, src] may be taken: orders are open, and sending later helps nobody. So
-  start[c, r] ≥ start[c, src] + lat(l) − M (1 − is_sent[c, l]); the equality would only forbid waiting. With
-  U an upper bound on the time and L[c, r] the least latency from the start of c to r, start[c, src] ≤ U and
-  start[c, r] ≥ L[c, r], so M = U + lat(l) − L[c, r] suffices and no smaller M does.
-* (6) to (8) are one family: a link is a port that one logical link passes, and a switched source or
-  destination one
-  that all its switched links pass. A link counts for what it is held per chunk (`LogicalTopology.hold`).
-  That equals lat where a route is one link, and makes `time` a lower bound on every schedule that sends
-  chunks one by one.
-* Where all transfers take and hold the same, the time is a whole number of them, and so declared.
-* (15) asks for a link into the host from anywhere: with two hosts this is the paper's, with more it allows
+* In (4) and (5) send[c, l] = start[c, src] may be taken, as orders are open and sending later never helps. So
+  start[c, r] ≥ start[c, src] + lat(l) − M (1 − is_sent[c, l]); the equality would only forbid waiting. Let U
+  be an upper bound on the time, and L[c, r] the least latency from the start of c to r. Then start[c, src] ≤
+  U and start[c, r] ≥ L[c, r], so M = U + lat(l) − L[c, r] suffices and no smaller M does.
+* (6) to (8) are one family. A link that one logical link passes is a port, and a switched source or
+  destination is a port that all its switched links pass. A link counts for the time that a chunk holds it
+  (`LogicalTopology.hold`). That equals lat where a route is one link, and makes `time` a lower bound on every
+  schedule that sends chunks one by one.
+* Where all transfers take and hold the same time, `time` is a whole number of them, and so declared.
+* (15) asks for a link into the host from anywhere. With two hosts this is the paper's, with more it allows
   relays.
 
 What the appendix leaves unsaid (`RoutingModel.add_paths`)::
@@ -46,10 +49,10 @@ What the appendix leaves unsaid (`RoutingModel.add_paths`)::
     a_rank_receives_a_chunk_once[c, r]                Σ_{l into r} is_sent[c, l] = 1 at an end, ≤ 1 elsewhere
     a_rank_passes_on_what_it_received[c, l]           is_sent[c, l] ≤ Σ_{l' into src} is_sent[c, l']
 
-What is added (`RoutingModel.add_valid_inequalities`): (6) to (8) of late and of early transfers alone.
-Those that can't be on port p before h have only the time from h on; those whose chunk can't be at an end
-sooner than t after it has left the port have only the time until then (but h and t count no more than the
-latency of the farthest end, as the transfers may not be made at all)::
+What is added (`RoutingModel.add_valid_inequalities`) is (6) to (8) for late and for early transfers alone.
+Transfers that can't be on port p before h have only the time from h on. Those whose chunk can't be at an end
+sooner than t after it has left the port have only the time until then. But h and t count no more than the
+latency of the farthest end, as the transfers may not be made at all::
 
     late_transfers_have_time[p, h]    time ≥ h + Σ hold(l, p) is_sent[c, l] over those late by h
     early_transfers_have_time[p, t]   time ≥ t + Σ hold(l, p) is_sent[c, l] over those early by t
@@ -134,7 +137,7 @@ class RoutingModel:
     Parameters
     ----------
     costs, orbits
-        What the demand's transfers cost, and which are alike.
+        The costs of the demand's transfers, and which variables are the same by symmetry.
     horizon
         U, in `Costs.unit`.
     m
@@ -153,7 +156,7 @@ class RoutingModel:
         Parameters
         ----------
         costs
-            What the demand's transfers cost.
+            The costs of the demand's transfers.
         horizon
             U: a routing that takes no longer is known.
         """
@@ -177,7 +180,7 @@ class RoutingModel:
 
     @property
     def parts(self) -> tuple[Callable[[], None], ...]:
-        """What adds to the model, in order."""
+        """The parts of the model, in the order in which they are added."""
         return (
             self.add_variables,
             self.add_times,
@@ -190,7 +193,7 @@ class RoutingModel:
 
     @property
     def demand(self) -> ChunkDemand:
-        """What is routed."""
+        """The chunks that are routed."""
         return self.costs.demand
 
     @cached_property
@@ -207,14 +210,14 @@ class RoutingModel:
         return self.m.is_sent[divmod(int(self.orbits.sent[c, k]), self.orbits.sent.shape[1])]
 
     def arriving(self, c: int, r: int) -> Any:
-        """Return over how many links chunk c comes to rank r."""
+        """Return the number of links over which chunk c comes to rank r."""
         into = self.demand.logical.in_links[r]
         return sum(self.is_sent(c, k) for k in into if self.demand.allowed[c, k])
 
     # The paper's model, and what its appendix leaves unsaid.
 
     def add_variables(self) -> None:
-        """Add a variable for each orbit; (3) fixes starts of chunks where they are before."""
+        """Add a variable for each orbit. By (3), chunks start at 0 where they already are."""
         m, head, ends = self.m, self.costs.head.tolist(), self.demand.ends
         arrivals = _representatives(self.orbits.started, np.isfinite(self.costs.head))
         m.TRANSFERS = pyo.Set(dimen=2, initialize=self.transfers)
@@ -349,11 +352,11 @@ class RoutingModel:
 
 
 PortRow = tuple[tuple[int, float], ...]
-"""Representatives of transfers, and for how long each holds a port."""
+"""Representatives of transfers, and how long each holds a port."""
 
 
 class PortRows(NamedTuple):
-    """What holds ports: all transfers by port, those late by h, and those early by t.
+    """The transfers that hold ports: all of each port, those late by h, and those early by t.
 
     Late and early rows with one left side occur once, the tightest of them.
     """

@@ -1,54 +1,58 @@
 """Contiguity and exact scheduling (TACCL, Appendix B.3): which neighbours on a link travel as one message.
 
-Orders are those of the heuristic ordering. With send and start of every chunk on every link of its path::
+The orders are those of the heuristic ordering. The program has send and start of every chunk on every link of
+its path::
 
     minimize time;  time ≥ start;  send[c, l] ≥ start[c, src]                               (1) to (4)
     is_together[c, o] → send[c] = send[o]                                                   (16)
     lat[c] = α + β Σ_o is_together[c, o]                                                    (17)
+
     start[c] = send[c] + lat[c]                                                             (18)
     not is_together[c, o] → send[o] ≥ send[c] + lat[c]   o after c on the link              (19)
     send[o] ≥ send[c] + lat[c]                           o after c on a port of a switch    (20), (21)
 
 Sets of the program::
 
-    TRANSFERS     o           a chunk on a link; here c and o are transfers
-    JOINABLE      o           of these, those on links that may join chunks
-    FOLLOWING     o           of these, those that follow another, c, on their link
-    DEPENDENCIES  (c, o)      o waits for c
-    NEIGHBOURS    (p, c, o)   o follows c on port p
+    TRANSFERS     o           A chunk on a link; here c and o are transfers.
+    JOINABLE      o           Of these, those on links that may join chunks.
+    FOLLOWING     o           Of these, those that follow another, c, on their link.
+    DEPENDENCIES  (c, o)      Transfer o waits for c.
+    NEIGHBOURS    (p, c, o)   Transfer o follows c on port p.
 
-Chunks that are together are neighbours in the
-order, so one binary for each pair of neighbours says it all: joined[o] = is_together[c, o] for the o that
-follows c, and is_together of any two is that of all neighbours in between. Let size[o] count the chunks of
-o's message up to o. By the names in the code::
+Chunks that are together are neighbours in the order. So one binary for each pair of neighbours suffices:
+joined[o] = is_together[c, o] for the o that follows c. Any two are together if all neighbours in between are.
+Let size[o] count the chunks of o's message up to o. By the names in the code::
 
     duration                                    minimize time                                            (1)
     the_end_is_after_every_arrival[o]           time ≥ start[o]                                          (2)
     a_chunk_is_sent_when_it_is_held[c, o]       send[o] ≥ start[c]                                       (4)
+
     chunks_together_are_sent_together[o]        send[o] ≤ send[c] + M (1 − joined[o])                    (16)
     orders_are_kept[o]                          send[o] ≥ send[c]                                        (16)
     the_size_of_a_message_counts_on[o]          size[o] ≥ size[c] + 1 − n (1 − joined[o])                (17)
+
     chunks_together_arrive_together[o]          start[c] ≥ start[o] − M (1 − joined[o])                  (17)
     a_message_takes_its_latency[o]              start[o] ≥ send[o] + α + β size[o]                       (18)
+
     a_port_is_held_by_one_message[p, c, o]                                                   (19), (20), (21)
                         send[o] + enter[o] ≥ send[c] + enter[c] + α_p + β_p size[c] − M joined[o]
 
-the last with joined = 0 for neighbours on a port that are of two links. It says α_p + β_p size where the
+In the last, joined is 0 for neighbours on a port that are of two links. It says α_p + β_p size where the
 paper has lat, for that is how long port p is held. All times lie between 0 and the time U of the order
-without messages of several chunks, and no side of a constraint exceeds that, so M = U.
+without messages of several chunks, and no side of a constraint exceeds U, so M = U.
 
-Of combining collectives, the paper inverts the order; a rank that adds one part of a chunk at a time needs
-more::
+The paper inverts the order of combining collectives. A rank that adds one part of a chunk at a time also
+needs::
 
     a_rank_reduces_one_part_of_a_chunk_at_a_time[c, o]  send[o] + when it is received ≥ start[c]
 
-What is added (`SchedulingModel.add_valid_inequalities`) follows from these for the transfers from a to b on
-a port, and tells the solver what joining can save at most::
+What is added (`SchedulingModel.add_valid_inequalities`) follows from these. For the transfers from a to b on
+a port, it tells the solver the most that joining can save::
 
     a_port_has_time_for_its_messages[p, a, b]
                         time ≥ head[a] + Σ_{a ≤ o ≤ b} (β_p + α_p (1 − joined[o])) + tail[b]
 
-with head and tail the least times before a enters the port and after b leaves it.
+Here head and tail are the least times before a enters the port and after b leaves it.
 
 Only links between hosts join chunks, as in the paper, unless asked otherwise.
 """
@@ -73,7 +77,7 @@ from tutti.topologies.kernels import now
 
 
 class PortTime(NamedTuple):
-    """When a message enters a port after its start, and for how long it holds it: α_p, and β_p a chunk."""
+    """A message's time from its start until it enters a port, and its time on it: α_p, and β_p a chunk."""
 
     enter: float
     alpha: float
@@ -81,14 +85,14 @@ class PortTime(NamedTuple):
 
 
 class Latency(NamedTuple):
-    """How long a message takes: α, and β a chunk."""
+    """The time that a message takes: α, and β a chunk."""
 
     alpha: float
     beta: float
 
 
 class Span(NamedTuple):
-    """A run of a port's queue, and head of its first + tail of its last."""
+    """A run of a port's queue, and the head of its first transfer plus the tail of its last."""
 
     port: int
     queue: list[int]
@@ -97,12 +101,12 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TransferOrder:
-    """What the model takes from an order: who follows whom where, in floats.
+    """An order as the model takes it: for each link and port the sequence of transfers, with times as floats.
 
     Parameters
     ----------
     timed
-        Every transfer a message of its own.
+        Times of the transfers, in which each is a message of its own.
     contiguity
         Which links may join chunks.
     """
@@ -112,7 +116,7 @@ class TransferOrder:
 
     @property
     def transfers(self) -> RoutedTransfers:
-        """What is scheduled."""
+        """The transfers that are scheduled."""
         return self.timed.transfers
 
     @cached_property
@@ -179,7 +183,7 @@ class TransferOrder:
                 yield Span(port, queue[: len(queue) - i], entered[0] + left[len(queue) - 1 - i])
 
     def received_apart(self) -> Iterator[tuple[int, int]]:
-        """Yield transfers whose arrivals at one rank follow each other, as both are added to one chunk."""
+        """Yield transfers that must arrive at a rank one after the other, as both are added to one chunk."""
         if self.transfers.reduces and not self.transfers.together:
             for queue in self._queues(
                 lambda transfer: [(self.transfers.at(transfer), self.transfers.chunk[transfer])]
@@ -201,7 +205,7 @@ class TransferOrder:
 
 
 def _records(values: list[float], each: list[float]) -> Iterator[int]:
-    """Yield the places whose value exceeds what those before them lead to."""
+    """Yield the places whose value is larger than the end of what is before them."""
     so_far = -1.0
     for place, value in enumerate(values):
         if value > so_far:
@@ -216,11 +220,11 @@ class SchedulingModel:
     Parameters
     ----------
     order
-        Who follows whom.
+        The order that is kept.
     m
         The Pyomo model.
     slack
-        By which U exceeds the time of the order.
+        The amount by which U exceeds the time of the order.
     """
 
     order: TransferOrder
@@ -240,7 +244,7 @@ class SchedulingModel:
 
     @property
     def big(self) -> float:
-        """U, which is M; a little more than the known time."""
+        """U, which is M: a little more than the time that is known to be reached."""
         return self.order.timed.end / self.order.unit + self.slack
 
     def size(self, transfer: int) -> Any:
@@ -301,7 +305,7 @@ class SchedulingModel:
             return m.send[o] >= m.send[follows[o]]
 
     def add_ports(self) -> None:
-        """Add (19), (20) and (21), and that parts of a chunk are received apart."""
+        """Add (19), (20) and (21), and that a rank receives parts of a chunk one after the other."""
         m, order = self.m, self.order
         m.NEIGHBOURS = pyo.Set(dimen=3, initialize=list(order.neighbours()))
         m.RECEIVED_APART = pyo.Set(dimen=2, initialize=list(order.received_apart()))
@@ -321,7 +325,7 @@ class SchedulingModel:
     # What is added to the paper's model.
 
     def add_valid_inequalities(self) -> None:
-        """Add what a port needs for a run of its queue, with what joining can save at most."""
+        """Add the least time that a port needs for a run of its queue if joining saves all it can."""
         m, order = self.m, self.order
         spans = {(span.port, span.queue[0], span.queue[-1]): span for span in order.spans()}
         m.SPANS = pyo.Set(dimen=3, initialize=list(spans))
@@ -338,7 +342,7 @@ class SchedulingModel:
 def exactly_scheduled(
     first: TimedMessages, contiguity: Contiguity, limits: StageLimits
 ) -> tuple[TimedMessages, dict[str, Any]]:
-    """Return the times with messages of several chunks where they pay, and what the solver took.
+    """Return the times with messages of several chunks where they save time, and the solver's columns.
 
     Where no link may join chunks, the times of an order are the earliest ones, and there is nothing to solve.
     """

@@ -1,4 +1,4 @@
-"""Communication sketches: what a designer fixes beforehand (TACCL, section 3 and Appendix A).
+"""Communication sketches: the choices that a designer fixes beforehand (TACCL, section 3 and Appendix A).
 
 A sketch is TOML or JSON with the fields of Listing 1. Ranks are numbered within a host (the paper's node),
 0 to G - 1::
@@ -6,19 +6,19 @@ A sketch is TOML or JSON with the fields of Listing 1. Ranks are numbered within
     symmetry_offsets = [[2, 16], [16, 32]]        # [o, g]: rank r goes to (r + o) % g within its g ranks
 
     [intranode_sketch]
-    strategy = "switch"                           # or "none": the links between the ranks of a host
-    switches = [[0, 1, 2, 3]]                     # ranks that a switch joins: a switch-hyperedge
-    switch_hyperedge_strategy = ["uc-min"]        # or "uc-max", "free": how many of its links are used
+    strategy = "switch"                           # Or "none": the links between the ranks of a host.
+    switches = [[0, 1, 2, 3]]                     # Ranks that a switch joins: a switch-hyperedge.
+    switch_hyperedge_strategy = ["uc-min"]        # Or "uc-max", "free": how many of its links are used.
 
     [internode_sketch]
     strategy = "relay"
-    internode_conn = {"1" = [0], "3" = [2]}       # who sends to whom; or "direct-map", "fully-connected"
-    beta_split = {"1" = 1, "3" = 1}               # n: transfers of that rank get 1/n of the bandwidth
-    chunk_to_relay_map = [2, 1]                   # a chunk of rank p leaves its host by (p // 2) * 2 + 1
+    internode_conn = {"1" = [0], "3" = [2]}       # Who sends to whom; or "direct-map", "fully-connected".
+    beta_split = {"1" = 1, "3" = 1}               # n: transfers of that rank get 1/n of the bandwidth.
+    chunk_to_relay_map = [2, 1]                   # A chunk of rank p leaves its host by (p // 2) * 2 + 1.
 
     [hyperparameters]
-    input_chunkup = 2                             # chunks a shard
-    input_size = "1MB"                            # M; without it, the size that is asked for
+    input_chunkup = 2                             # Chunks a shard.
+    input_size = "1MB"                            # M; without it, the size that is asked for.
 
 ``"direct-map"`` joins each rank to the rank of the same number in every other host, ``"fully-connected"`` to
 all of them. Source: TACCL (NSDI 2023), Listing 1; the two texts are those of its public sketches.
@@ -41,7 +41,7 @@ from tutti.topologies.files import read_text
 from tutti.topologies.units import parse_size
 
 SHIPPED = Path(__file__).parent / "sketches"
-"""Where the sketches of the paper's section 7.1 are."""
+"""The folder with the sketches of the paper's section 7.1."""
 
 FIELDS: Mapping[str, tuple[str, ...]] = {
     "": ("intranode_sketch", "internode_sketch", "symmetry_offsets", "hyperparameters"),
@@ -56,7 +56,7 @@ _BARE_SIZE = re.compile(r"[0-9.]+[KMG]")
 
 
 class Policy(StrEnum):
-    """How many links of a switch-hyperedge are to be used (section 3.2)."""
+    """Policies on how many links of a switch-hyperedge are used (section 3.2)."""
 
     MAX = "uc-max"
     MIN = "uc-min"
@@ -64,7 +64,7 @@ class Policy(StrEnum):
 
 
 class Connection(StrEnum):
-    """Who sends to whom in another host, where it is not listed."""
+    """The ranks of another host to which each rank sends, where they are not listed."""
 
     DIRECT = "direct-map"
     FULL = "fully-connected"
@@ -180,7 +180,7 @@ def _check_keys(name: str, table: str, given: Iterable[str]) -> None:
 
 @dataclass(frozen=True)
 class _SketchReader:
-    """Reads values, naming the file and the key where one is wrong."""
+    """Reads values, and names the file and the key in its errors."""
 
     name: str
 

@@ -1,6 +1,6 @@
-"""How both stages' mixed-integer programs are solved: until when, by which solver, and what a row says of it.
+"""Settings for the mixed-integer programs of both stages: their time, their solver, and a row's columns.
 
-Time is shared out: a stage gets a share of what is left, and what it leaves over goes to the next.
+The stages share the time: each gets a fraction of what is left, and the next gets what it does not use.
 """
 
 from __future__ import annotations
@@ -17,46 +17,48 @@ from tutti.topologies.errors import NoSchedule
 
 
 class TimeShares(NamedTuple):
-    """How stages share time and effort. A fraction is of the time that is left when its stage begins.
+    """Shares of time and effort. A fraction is of the time that is left when a stage begins.
 
     The fractions are such that all rows of Table 2 of the paper have a routing and an order within 60 s
     (docs/taccl.md).
     """
 
     half: float
-    """For the reduction, before the broadcasting half; and for a symmetric routing, before a plain one."""
+    """Fraction for the reduction, before the allgather of an allreduce; also for a symmetric routing, before
+    one without symmetry. A larger value leaves less for the second."""
     planning: float
-    """For routing and ordering, if a program for contiguity follows."""
+    """Fraction for routing and ordering, where a program for contiguity follows. A larger value leaves less
+    for contiguity."""
     first: float
-    """For the first routing, if others may follow."""
+    """Fraction for the first routing, where others may follow. A larger value leaves less for the others."""
     retry: float
-    """For each of the routings that follow."""
+    """Fraction for each of the routings that follow. A larger value improves each more, but allows fewer."""
     greedy: float
-    """For improving the greedy routing."""
+    """Fraction for improving the greedy routing. A larger value leaves less for the solver."""
     effort: int
-    """Most transfers of all disturbed orders together. A larger value tries more orders of large routings."""
+    """Most transfers in all disturbed orders together. A larger value tries more orders of large routings."""
     tries: int
-    """Most disturbed orders that are tried. With a larger value more schedules meet their routing's time,
-    and later."""
+    """Most disturbed orders that are tried. With a larger value more schedules are as short as their
+    routing's time, but synthesis takes longer."""
 
 
 SHARES = TimeShares(
     half=1 / 2, planning=2 / 3, first=3 / 4, retry=1 / 4, greedy=1 / 4, effort=400_000, tries=200
 )
 UNSOLVED = "none: no time for a program"
-"""Stands for the solver where the greedy routing and the heuristic order are the answer."""
+"""The solver's name in results where the greedy routing and the heuristic order are the answer."""
 
 
 @dataclass(frozen=True)
 class Deadline:
-    """When something should be over.
+    """The moment when a stage should end.
 
     Parameters
     ----------
     moment
         A moment of ``time.monotonic``; inf for never.
     last
-        When there is no time even for what must be done, such as a first routing.
+        The moment after which even necessary work stops, such as a first routing.
     """
 
     moment: float = math.inf
@@ -64,7 +66,7 @@ class Deadline:
 
     @classmethod
     def after(cls, seconds: float | None) -> Deadline:
-        """Return the moment after these seconds; None for never. A first routing has two seconds at least."""
+        """Return the moment after these seconds; None for never. A first routing has at least two seconds."""
         if seconds is None:
             return cls()
         now = monotonic()
@@ -72,7 +74,7 @@ class Deadline:
 
     @property
     def left(self) -> float:
-        """Seconds; 0 if it is over, inf if it never is."""
+        """Seconds until then: 0 if it has passed, inf for never."""
         return max(0.0, self.moment - monotonic())
 
     @property
@@ -81,16 +83,16 @@ class Deadline:
         return self.left <= 0
 
     def share(self, part: float) -> Deadline:
-        """Return the moment when that part of the time left is over; what must be done has all of it."""
+        """Return the moment when that part of the time left has passed; necessary work keeps all of it."""
         return self if math.isinf(self.moment) else Deadline(monotonic() + self.left * part, self.last)
 
     def check(self, network: str) -> None:
-        """Stop what must be done where it takes too long.
+        """Stop necessary work if it takes too long.
 
         Raises
         ------
         NoSchedule
-            If its time is over.
+            If even its time has passed.
         """
         if monotonic() > self.last:
             raise NoSchedule(f"taccl: no routing on {network} in the time that is given; give it more")
@@ -101,14 +103,14 @@ NEVER = Deadline()
 
 @dataclass(frozen=True)
 class StageLimits:
-    """How a model is solved.
+    """Limits within which a model is solved.
 
     Parameters
     ----------
     solver
         A back-end that does mixed-integer programs.
     deadline
-        When the whole stage, model and solver, should be over.
+        The moment when the whole stage, model and solver, should end.
     gap
         Relative gap at which it may stop.
     """
@@ -136,12 +138,12 @@ def mip_options(limits: StageLimits) -> Any:
 
 
 def slack(limits: StageLimits) -> float:
-    """Return by which an upper bound must exceed a time of about 1 to 100 that is known to be reached.
+    """Return a margin over a time of about 1 to 100 that is known to be reached, for an upper bound.
 
     A solver on a grid rounds each time on the way up to it.
     """
     grid = getattr(mip_options(limits), "grid", None)
-    return 1e-4 if grid is None else 100 / grid  # more than rounding, and less than solvers' gaps
+    return 1e-4 if grid is None else 100 / grid  # larger than rounding, and smaller than solvers' gaps
 
 
 def takes_start(limits: StageLimits) -> bool:
@@ -150,24 +152,24 @@ def takes_start(limits: StageLimits) -> bool:
 
 
 def stats_of(result: SolverResult, build_s: float) -> dict[str, Any]:
-    """Return the columns of a result row that a solve gives."""
+    """Return the columns of a result row for a solve."""
     effort = Effort()
     effort.add(result, build_s)
     return effort.columns | {"solver_gap": result.gap}
 
 
 def unsolved(build_s: float) -> dict[str, Any]:
-    """Return those columns where the time was over before the solver could begin."""
+    """Return those columns for a stage whose time ended before the solver could begin."""
     return Effort(solver=UNSOLVED, build_s=build_s).columns | {"solver_gap": None}
 
 
 def added(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what two solves took together, with the size and gap of the first."""
+    """Return the columns for two solves together, with the size and gap of the first."""
     return {**one, **{key: one[key] + other[key] for key in ("build_s", "solve_s")}}
 
 
 def joined(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what two stages took together: sums, and the larger gap; the second may be empty."""
+    """Return the columns for two stages together: sums, and the larger gap; the second may be empty."""
     if not other:
         return dict(one)
     sums = {key: one[key] + other[key] for key in ("build_s", "solve_s", "variables", "constraints")}

@@ -1,13 +1,13 @@
 """The three stages one after the other, what is tried again, and the schedule's table.
 
-If no order meets the time of the routing, which is a lower bound as long as chunks go one by one, routing
-is solved again, with the same time allowed but other paths asked for, and then without the symmetry; the
-plan that ends first is kept, and contiguity is decided for it.
+The time of a routing is a lower bound as long as chunks are sent one by one. If no order meets it, routing is
+solved again, within the same time but for other paths, and then without the symmetry. The plan that ends
+first is kept, and contiguity is decided for it.
 
 Combining collectives are made by inversion (TACCL, section 5.3). A reduce-scatter is the inverse of an
-allgather, a reduce that of a broadcast: what was sent is received and added. The inverse order alone would
-have a rank add several parts of one chunk at once, which it can't (the allgather sends a chunk to several
-ranks at once). So only the routing is inverted; its transfers are ordered anew, and those of one chunk into
+allgather, a reduce that of a broadcast: what was sent is received and added. In an allgather a rank may send
+a chunk to several ranks simultaneously, but in the inverse it can't add several parts of one chunk
+simultaneously. So only the routing is inverted. Its transfers are ordered again, and those of one chunk into
 one rank follow each other, before contiguity is decided. An allreduce is a reduce-scatter and then an
 allgather; a chunk spreads as soon as it is reduced.
 """
@@ -58,7 +58,7 @@ TransfersOf = Callable[[ChunkDemand, BoolArray], RoutedTransfers]
 
 @dataclass(frozen=True, eq=False)
 class TimedRouting:
-    """A routing in time.
+    """A routing, and the times of its messages.
 
     Parameters
     ----------
@@ -74,14 +74,14 @@ class TimedRouting:
 
 @dataclass(frozen=True, eq=False)
 class Planner:
-    """Routing and ordering, and what is tried again.
+    """Routing and ordering, with repeated attempts.
 
     Parameters
     ----------
     options
-        The method's.
+        The options of the method.
     rng
-        Disturbs orders, and asks for other routings.
+        For disturbed orders and other routings.
     transfers_of
         Makes the transfers of a demand and its routing.
     """
@@ -93,13 +93,13 @@ class Planner:
     def best(self, problem: Problem, deadline: Deadline) -> TimedRouting:
         """Return the routing and order that end first, of those that are tried.
 
-        Where a symmetry that was found, not asked for, may cost time or leaves no routing, routing is done
-        without it as well.
+        Where a symmetry was found rather than asked for, and may cost time or leaves no routing, routing is
+        also done without it.
 
         Parameters
         ----------
         problem
-            What is asked; it copies.
+            The problem, in which data is only copied.
         deadline
             After it nothing else is tried.
         """

@@ -4,8 +4,9 @@ A transfer is one chunk on one logical link. Where data spreads, it waits for th
 chunk to its source; where data is reduced, for all transfers that bring their part of it. Several transfers
 of one link can travel as one message, which pays α once.
 
-A message of g chunks that starts at s enters port j of its route at s + enter_j, holds it for hold_j and is
-at its destination at s + arrival; all as the verifier counts them (`message_durations`), rounded up.
+A message of g chunks that starts at s enters port j of its route at s + enter_j and holds it for hold_j. It
+is at its destination at s + arrival. All of these are as the verifier counts them (`message_durations`),
+rounded up.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from tutti.topologies.exact import BoolArray, common_divisor
 
 
 class Contiguity(StrEnum):
-    """Which links may send several chunks as one message."""
+    """The links that may send several chunks as one message."""
 
     BETWEEN = "between"
-    """Those between hosts."""
+    """The links between hosts."""
 
     ALL = "all"
     NONE = "none"
@@ -45,14 +46,14 @@ class PortUse(NamedTuple):
 
 @dataclass(frozen=True)
 class MessageTicks:
-    """How long g chunks on a link take, in ticks.
+    """The time that g chunks on a link take, in ticks.
 
     Parameters
     ----------
     arrival
         From the start until they are at the destination.
     uses
-        How it uses the links of the route, in order.
+        The ports of the route that it uses, in order.
     """
 
     arrival: int
@@ -60,7 +61,7 @@ class MessageTicks:
 
     @cached_property
     def received_from(self) -> int:
-        """When the first byte is at the destination's link."""
+        """The tick at which the first byte is at the destination's link."""
         return self.uses[-1].enter
 
 
@@ -79,10 +80,10 @@ class RoutedTransfers:
     before
         The transfers that each waits for.
     reduces
-        Whether what arrives is added to what is there; then two arrivals of one chunk at one rank do not
+        Whether what arrives is added to what is there. Then two arrivals of one chunk at one rank do not
         overlap, unless `together`.
     together
-        Whether they may.
+        Whether they may overlap.
     """
 
     logical: LogicalTopology
@@ -114,7 +115,7 @@ class RoutedTransfers:
         logical
             Its links turned round, in the same order.
         together
-            Whether one rank may receive several parts of a chunk at once.
+            Whether one rank may receive several parts of a chunk at the same time.
         """
         chunk, link, before = _trees(demand, sent)
         return cls(logical, demand.bytes, chunk, link, _inverted(before), True, together)
@@ -148,7 +149,7 @@ class RoutedTransfers:
 
     @cached_property
     def after(self) -> tuple[tuple[int, ...], ...]:
-        """The transfers that wait for each."""
+        """For each transfer, those that wait for it."""
         return _inverted(self.before)
 
     @cached_property
@@ -178,7 +179,7 @@ class RoutedTransfers:
 
     @cached_property
     def tick(self) -> Fraction:
-        """Seconds; all times are multiples of it, or it is so short that rounding hardly matters."""
+        """Seconds a tick. All times are multiples of it, or it is so short that rounding is small."""
         where = self.logical.topology
         held = {
             (where.alpha[port], self.bytes / where.bandwidth[port] / len(link.lanes))
@@ -196,7 +197,7 @@ class RoutedTransfers:
         return {}
 
     def message(self, link: int, chunks: int = 1) -> MessageTicks:
-        """Return how long some chunks together on a link take."""
+        """Return the ticks that some chunks together take on a link."""
         key = (link, chunks)
         if key not in self._messages:
             self._messages[key] = self._lasting(link, self.bytes * chunks)

@@ -1,15 +1,15 @@
 r"""An instance in epochs of a fixed length τ: routes, how long they are held, how much they carry.
 
-TE-CCL (SIGCOMM 2024, section 3.1) knows two sorts of switches, neither of which stores anything. One that
-copies is a node of the program whose buffer is always empty: what arrives in an epoch leaves in it, over as
-many links as it likes. One that does not only passes on, so here a route from a rank to another through such
-switches is one thing to decide, as a hyper-edge is in TACCL; routes share the links that they go over, and a
-link has one message at a time. A copying switch can be passed through, too. Between two ranks there are their
-links, or else all routes of fewest links that pass switches only; a detour over more switches is left out,
-and ranks that forward are part of the program anyway.
+TE-CCL (SIGCOMM 2024, section 3.1) has two sorts of switches, neither of which stores anything. A copying
+switch is a node of the program whose buffer is always empty: what arrives in an epoch leaves in it, over any
+number of links. Other switches only pass data on. A route from a rank to another through such switches is one
+variable here, as a hyper-edge is in TACCL. Routes share the links that they go over, and a link has one
+message at a time. A copying switch can be passed through, too. Between two ranks there are their links, or
+else all routes of fewest links that pass switches only. A detour over more switches is left out, and ranks
+that forward are part of the program anyway.
 
-A message of n chunks of s bytes over route e, of latency α_e, the sum over its links, and bandwidth b_e, that
-of the slowest, takes
+A message of n chunks of s bytes goes over route e, of latency α_e, the sum over its links, and bandwidth b_e,
+that of the slowest. It takes
 
 .. math::
 
@@ -49,7 +49,7 @@ FASTEST, SLOWEST, BEST, EXACT = "fastest", "slowest", "best", "exact"
 
 
 class Transfer(NamedTuple):
-    """A chunk (its place in `ChunkInstance.item`) that starts over a route of `Epochs.routes` in an epoch."""
+    """A chunk (its place in `ChunkInstance.item`) that starts in an epoch over a route of `Epochs.routes`."""
 
     route: int
     chunk: int
@@ -82,11 +82,11 @@ class Epochs(SizedInstance):
     size
         M in bytes.
     length
-        Seconds of an epoch; or of which route it is what one chunk takes, ``"fastest"`` or ``"slowest"``; or
-        ``"exact"``, the longest of which all routes take a multiple.
+        Seconds of an epoch; or ``"fastest"`` or ``"slowest"``, for the route on which one chunk takes an
+        epoch; or ``"exact"``, the longest of which all routes take a multiple.
     backwards
-        Whether the schedule is for being reversed: links of a route are then held as the reverse holds
-        them, which differs by what is rounded.
+        Whether the schedule will be reversed: links of a route are then held as the reverse holds them, which
+        differs by rounding.
 
     Raises
     ------
@@ -104,7 +104,7 @@ class Epochs(SizedInstance):
 
     @cached_property
     def routes(self) -> NetworkRoutes:
-        """What chunks are sent over."""
+        """The routes of chunks."""
         return routes_of(self.instance.topology)
 
     @cached_property
@@ -128,7 +128,7 @@ class Epochs(SizedInstance):
         return min(times) if self.length == FASTEST else max(times)
 
     def lengths(self) -> list[Fraction]:
-        """Return what messages of 1, 2, ... chunks take on the slowest route, while more may be of use."""
+        """Return the times of messages of 1, 2, ... chunks on the slowest route, while more may be of use."""
         topology = self.instance.topology
         need = np.bincount([n for _, n in self.instance.wanted], minlength=topology.num_nodes)
         links = np.bincount(topology.target, minlength=topology.num_nodes)
@@ -153,7 +153,7 @@ class Epochs(SizedInstance):
 
     @cached_property
     def holds(self) -> list[list[LinkHold]]:
-        """Of each route its links, each with the epochs of a message in which it is held."""
+        """For each route its links, each with the epochs of a message in which it is held."""
         return [self._held(*route) for route in zip(self.routes.links, self.lasts, self.carries, strict=True)]
 
     def _held(self, links: tuple[int, ...], lasts: int, carries: int) -> list[LinkHold]:
@@ -197,7 +197,7 @@ class Epochs(SizedInstance):
         return least + bisect_left(range(least, most), True, key=self._room)  # more epochs have more room
 
     def _room(self, epochs: int) -> bool:
-        """Whether every rank's links can bring it what it must have in so many epochs.
+        """Whether every rank's links can bring it what it must have within `epochs` epochs.
 
         The messages of a link come one after the other, and the last must begin early enough to arrive.
         """
@@ -214,7 +214,7 @@ class Epochs(SizedInstance):
 
     @cached_property
     def _shortest(self) -> dict[int, tuple[int, int]]:
-        """Of each link that routes end with, the fewest epochs that one holds it and that one lasts."""
+        """For each last link of routes, the fewest epochs that one holds it, and that one lasts."""
         table: dict[int, tuple[int, int]] = {}
         for held, lasts in zip(self.holds, self.lasts, strict=True):
             link, first, until = held[-1]
@@ -238,6 +238,6 @@ def needed(epochs: Epochs, transfers: Iterable[Transfer]) -> list[Transfer]:
 
 
 def by_epoch(transfer: Transfer) -> tuple[int, int, int]:
-    """Return what transfers are sorted by: the epoch, then route and chunk."""
+    """Return the key by which transfers are sorted: the epoch, then route and chunk."""
     route, chunk, epoch = transfer
     return epoch, route, chunk

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 KINDS = (*BY_ALLGATHER, Kind.BROADCAST, Kind.REDUCE, Kind.SCATTER, Kind.GATHER, Kind.ALL_TO_ALL)
 DEFAULT_SIZE = Fraction(2**20)
-"""M where none is given and none matters: between like links every transfer takes an epoch."""
+"""M where none is given and none matters: if all links are equal, every transfer takes an epoch."""
 NAMED = (FASTEST, SLOWEST, BEST, EXACT)
 FINISH, REWARD = "finish", "reward"
 UPWARD, ONCE = "upward", "once"
@@ -45,13 +45,13 @@ class TecclOptions(Options):
     Parameters
     ----------
     chunks
-        Into how many equal chunks every item is cut.
+        The number of equal chunks into which every item is cut.
     epoch
-        Length: what a chunk takes on the ``"fastest"`` or the ``"slowest"`` route, or a time with its unit;
-        ``"best"``: of these two, and of what messages of more chunks take, the one that ends first;
+        Length of an epoch: what a chunk takes on the ``"fastest"`` or the ``"slowest"`` route, or a time with
+        its unit. ``"best"``: of these two, and of what messages of more chunks take, the one that ends first.
         ``"exact"``: the longest of which all routes take a multiple, as in TACOS's time-expanded network.
     epochs
-        The most; 0: as many as it takes.
+        Largest number of epochs; 0: no limit.
     objective
         ``"finish"``: the fewest epochs; ``"reward"``: the paper's, reads early on average, within `epochs`
         or, if that is 0, within the fewest.
@@ -61,7 +61,7 @@ class TecclOptions(Options):
     buffers
         Whether ranks store chunks to forward them later.
     window
-        Epochs of a round of the decomposition; 0: the whole at once.
+        Epochs of a round of the decomposition; 0: no rounds.
     start
         A method whose schedule is listed into epochs to begin with, or ``"none"``. One that does not fit is
         dropped, and the result's message says so.
@@ -69,11 +69,11 @@ class TecclOptions(Options):
         Whether the project's lower bounds are used: the search begins at them, and chunks must cross the
         cuts (`models.teccl.program`). Else it begins at the longest route.
     gap
-        Relative to the optimum, at which to stop early.
+        Gap relative to the optimum, at which to stop early.
     solver
         A back-end for mixed-integer programs.
     time_limit
-        For all solves together, a time with its unit.
+        Limit of all solves together, a time with its unit.
 
     Raises
     ------
@@ -97,7 +97,7 @@ class TecclOptions(Options):
     time_limit: Annotated[str, Duration(words="it must be a positive time")] = "60s"
 
     def __post_init__(self) -> None:
-        """Check the values, those that go together, and that the solver can be had."""
+        """Check the values, those that go together, and that the solver is installed."""
         super().__post_init__()
         if self.window and self.objective != FINISH:
             raise InputError(
@@ -119,12 +119,12 @@ class TecclOptions(Options):
 
     @property
     def length(self) -> Fraction | str:
-        """Of an epoch, as `Epochs` takes it."""
+        """The length of an epoch, as `Epochs` takes it."""
         return self.epoch if self.epoch in NAMED else Fraction(parse_time(self.epoch))
 
 
 def teccl(starts: Mapping[str, Method]) -> Method:
-    """Return the method, with these to start from under their names."""
+    """Return the method, which may start from these methods under their names."""
 
     def make(problem: Problem, options: TecclOptions, rng: np.random.Generator) -> Schedule:
         method.supports(problem, options)
@@ -158,12 +158,12 @@ def _exact_for(options: TecclOptions) -> str:
 def synthesize(
     problem: Problem, options: TecclOptions, rng: np.random.Generator, first: Method | None = None
 ) -> Schedule:
-    """Return the schedule that ends in the fewest epochs, or that the options ask for.
+    """Return the schedule that ends in the fewest epochs, or the one that the options ask for.
 
     Parameters
     ----------
     problem, options, rng
-        As every method has them.
+        As for every method.
     first
         Makes the schedule to start from.
 
@@ -172,7 +172,7 @@ def synthesize(
     Unsupported
         As `Method.supports`.
     NoSchedule
-        If there is none in so many epochs, or none was found in time.
+        If there is none in this number of epochs, or none was found in time.
     InputError
         If the links differ and the problem has no size.
     """
@@ -184,7 +184,7 @@ def synthesize(
 
 
 def _half(task: _Task, halves: list[Schedule], problem: Problem) -> Schedule:
-    """Return a half of an allreduce: where there are switches, the second is in the first one's epochs.
+    """Return a half of an allreduce: if there are switches, the second half is in the first one's epochs.
 
     In ticks of another length a message would enter the later links of its route at other moments.
     """
@@ -196,7 +196,7 @@ def _half(task: _Task, halves: list[Schedule], problem: Problem) -> Schedule:
 
 @dataclass(frozen=True, eq=False)
 class _Task:
-    """What is asked, and how; its parts do not combine; `epoch`: seconds, if that is not free any more."""
+    """A task, with options; its parts do not combine; `epoch`: seconds, if that is no longer free."""
 
     problem: Problem
     options: TecclOptions

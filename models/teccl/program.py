@@ -2,11 +2,11 @@ r"""TE-CCL's program: flows of chunks over routes and epochs, with copies.
 
 Sets::
 
-    TRANSFERS   (e, c, k)   chunk c may start over route e = (a, b) in epoch k
-    HOLDINGS    (n, c, k)   node n may have got chunk c by epoch k
-    MESSAGES    (e, k)      a message over route e may begin in epoch k and carry several chunks
-    SLOTS       (l, k)      some message may enter link l in epoch k
-    MISSING     (c, n)      rank n needs chunk c and it is not under way
+    TRANSFERS   (e, c, k)   chunk c may start over route e = (a, b) in epoch k.
+    HOLDINGS    (n, c, k)   node n may have got chunk c by epoch k.
+    MESSAGES    (e, k)      a message over route e may begin in epoch k and carry several chunks.
+    SLOTS       (l, k)      some message may enter link l in epoch k.
+    MISSING     (c, n)      rank n needs chunk c and it is not under way.
 
 Variables: ``F[e, c, k]``, 1 where chunk c starts over route e in epoch k; it takes d_e epochs, and a message
 carries at most n_e chunks (`models.teccl.epochs`). ``B[n, c, k]``, 1 where node n has got chunk c by epoch k.
@@ -14,24 +14,24 @@ carries at most n_e chunks (`models.teccl.epochs`). ``B[n, c, k]``, 1 where node
 is held for several epochs or is shared by routes. Constraints (SIGCOMM 2024, sections 3.1 and 4), by their
 names in the code::
 
-    a_node_has_what_has_come[n, c, k]            B[n, c, k] = B[n, c, k-1] + Σ_{e into n} F[e, c, k - d_e]
-    a_chunk_is_sent_after_it_has_come[e, c, k]   F[e, c, k] ≤ B[a, c, k]                        copies
-    a_chunk_is_passed_on_as_it_arrives[e, c, k]  F[e, c, k] ≤ Σ_{e' into a} F[e', c, k - d_e']  (no buffers)
-    a_message_carries_its_chunks[e, k]           Σ_c F[e, c, k] ≤ n_e U[e, k]                   capacity
-    a_link_holds_one_message[l, k]               Σ U[e, q] ≤ 1 of messages that hold l in k     capacity
-    every_demand_is_met[c, n]                    B[n, c, K] = 1                                 demands
+    a_node_has_what_has_come[n, c, k]            B[n, c, k] = B[n, c, k-1] + Σ_{e into n} F[e, c, k - d_e].
+    a_chunk_is_sent_after_it_has_come[e, c, k]   F[e, c, k] ≤ B[a, c, k].                       (copies)
+    a_chunk_is_passed_on_as_it_arrives[e, c, k]  F[e, c, k] ≤ Σ_{e' into a} F[e', c, k - d_e']. (no buffers)
+    a_message_carries_its_chunks[e, k]           Σ_c F[e, c, k] ≤ n_e U[e, k].                  (capacity)
+    a_link_holds_one_message[l, k]               Σ U[e, q] ≤ 1 of messages that hold l in k.    (capacity)
+    every_demand_is_met[c, n]                    B[n, c, K] = 1.                                (demands)
 
 B ≤ 1 says that a node gets a chunk once. Without buffers a rank passes on what it did not have from the
 beginning as it arrives, or never; so does a switch that copies. Where U is not written out, Σ_c F[e, c, k]
-stands for it, and n_e for 1. A variable exists only where its chunk can have come, and, where all must be
-over by epoch K, can still be of use.
+stands for it, and n_e is replaced by 1. A variable exists only where its chunk can have come and, if all must
+have arrived by epoch K, can still be of use.
 
 The objective is the paper's reward (`TecclProgram.add_reward`), or the finish (`TecclProgram.add_finish`),
 or none.
 
-Not in the paper (`TecclProgram.add_valid_inequalities`): the relaxation does not know what the lower bounds
-know, as half a chunk may be copied around a ring in it until it is whole. A chunk that some rank outside a
-set S of nodes must have and none there has leaves S at least once::
+Not in the paper (`TecclProgram.add_valid_inequalities`): the relaxation is weaker than the lower bounds, as
+half a chunk may be copied around a ring in it until it is whole. A chunk that some rank outside a set S of
+nodes must have and none there has leaves S at least once::
 
     a_chunk_leaves_what_holds_it[c, S]          Σ_{a in S, b not in S, k} F[(a, b), c, k] ≥ 1
 
@@ -56,16 +56,17 @@ from tutti.topologies.exact import BoolArray, FloatArray, Int64Array
 
 @dataclass(frozen=True, eq=False)
 class EpochState:
-    """Where chunks are and links are free; times are epochs from now, `FAR` for never.
+    """The state of chunks and links; times are epochs from now, `FAR` for never.
 
     Parameters
     ----------
     at
-        int64, shape (chunks, nodes): from when on each node has each chunk; negative where it has come.
+        int64, shape (chunks, nodes): the epoch from which each node has each chunk; negative where it has
+        come.
     original
         bool, same shape: whether it had it from the beginning.
     free
-        int64, shape (links,): from when on nothing that was sent before holds each link.
+        int64, shape (links,): the epoch from which nothing that was sent before holds each link.
     """
 
     at: Int64Array
@@ -74,13 +75,13 @@ class EpochState:
 
     @classmethod
     def start(cls, epochs: Epochs) -> EpochState:
-        """Return the beginning."""
+        """Return the state at the beginning."""
         holders = epochs.instance.held
         free = np.full(epochs.instance.topology.num_links, -FAR, dtype=np.int64)
         return cls(np.where(holders, 0, FAR), holders, free)
 
     def after(self, epochs: Epochs, transfers: Iterable[Transfer], passed: int) -> EpochState:
-        """Return what these transfers lead to, seen so many epochs later."""
+        """Return the state after these transfers, `passed` epochs later."""
         at, free = self.at.copy(), self.free.copy()
         for route, chunk, epoch in transfers:
             at[chunk, epochs.ends[route][1]] = epoch + epochs.lasts[route]
@@ -97,7 +98,7 @@ class TecclProgram:
     Parameters
     ----------
     epochs, state
-        The instance, and where it is.
+        The instance and its state.
     horizon
         K.
     whole
@@ -105,7 +106,7 @@ class TecclProgram:
     buffers
         Whether ranks store and forward.
     cuts
-        Whether the valid inequalities are there, where all demands must be met.
+        Whether the valid inequalities are added, if all demands must be met.
     """
 
     epochs: Epochs
@@ -119,7 +120,7 @@ class TecclProgram:
 
     @cached_property
     def earliest(self) -> Int64Array:
-        """int64, shape (chunks, nodes): before which a chunk can not be there."""
+        """int64, shape (chunks, nodes): the first epoch in which a chunk can be there."""
         at, ranks = self.state.at.copy(), self.epochs.instance.topology.num_ranks
         at[:, ranks:][at[:, ranks:] < 0] = FAR  # a switch has kept nothing
         return (np.maximum(at, 0)[:, :, None] + self.epochs.between).min(axis=1)
@@ -139,7 +140,7 @@ class TecclProgram:
 
     @cached_property
     def size(self) -> int:
-        """How many transfers there are, without listing them; ten terms of capacity rows count as one."""
+        """The number of transfers, without listing them; ten terms of capacity rows count as one."""
         holds = [sum(held.until - held.enters for held in links) for links in self.epochs.holds]
         return sum(len(starts) * (10 + min(holds[e], len(starts))) // 10 for e, _, starts in self._starts())
 
@@ -180,7 +181,7 @@ class TecclProgram:
 
     @cached_property
     def _bundles(self) -> list[bool]:
-        """Of each route, whether a message of several chunks must be told from several messages."""
+        """For each route, whether a message of several chunks differs from several messages."""
         return [
             carries > 1 and any(h.until - h.enters > 1 or len(self._routes_over[h.link]) > 1 for h in held)
             for carries, held in zip(self.epochs.carries, self.epochs.holds, strict=True)
@@ -223,7 +224,7 @@ class TecclProgram:
             return m.B[n, c, k] == self.has(c, n, k - 1) + pyo.quicksum(arrivals.get((n, c, k), []))
 
     def has(self, chunk: int, node: int, epoch: int) -> Any:
-        """Return B, where it is a variable, else what it is."""
+        """Return B where it is a variable, else its value."""
         if (node, chunk, epoch) in self.m.B:
             return self.m.B[node, chunk, epoch]
         return int(self.state.at[chunk, node] <= epoch)
@@ -314,8 +315,8 @@ class TecclProgram:
         Parameters
         ----------
         closer
-            What it counts besides, of a whole demand's reward in the last epoch, that a chunk has come as
-            near as can be: the A* technique's term (section 5). 0: nothing.
+            Reward for a chunk that has come as near as possible, as a fraction of a whole demand's reward in
+            the last epoch: the A* technique's term (section 5). 0: none.
         """
         reads = [
             self.m.B[n, c, k] / (k + 1)
@@ -328,9 +329,9 @@ class TecclProgram:
         )
 
     def _nearness(self) -> Any:
-        """Return for each demand the share of its route that its chunk has come, of those that are not near.
+        """Return for each demand the fraction of its route that its chunk has covered.
 
-        A chunk that all ranks must have is left out: to come nearer it is read on its way.
+        Chunks that all ranks must have are left out: to come nearer, such a chunk is read on its route.
         """
         m, instance = self.m, self.epochs.instance
         ranks = instance.topology.num_ranks
@@ -354,7 +355,7 @@ class TecclProgram:
     # What is added to the paper's model.
 
     def add_valid_inequalities(self) -> None:
-        """Add that every chunk leaves its holders, and every cut on whose one side it is."""
+        """Add that every chunk leaves its holders, and every cut if it is only on its inner side."""
         m, ends = self.m, self.epochs.ends
         wanted: defaultdict[int, list[int]] = defaultdict(list)
         for c, n in self.missing:
@@ -377,7 +378,7 @@ class TecclProgram:
             return pyo.quicksum(leaving) >= 1 if leaving else pyo.Constraint.Infeasible
 
     def _around(self, chunk: int) -> dict[str, BoolArray]:
-        """Return the sets of nodes, bool each, that hold a chunk whole and are asked to let it out."""
+        """Return the sets of nodes, bool each, that hold a chunk whole and that it must leave."""
         holding = self.state.at[chunk] < FAR
         sets = {"holders": holding}
         for bound in self.epochs.bounds:
@@ -390,13 +391,13 @@ class TecclProgram:
     def add_finish(self, least: int) -> None:
         """Minimize the finish: `least`, and one more for each epoch in which some demand is not met.
 
-        The paper has the reward only. That late epochs come first follows from B, which does not fall, and
-        cuts off what is the same but for the order of epochs.
+        The paper has the reward only. That late epochs come first follows from B, which does not fall; it
+        cuts off solutions that differ only in the order of epochs.
 
         Parameters
         ----------
         least
-            No schedule is earlier.
+            Epochs that no schedule beats.
         """
         m = self.m
         m.EPOCHS = pyo.RangeSet(least, self.horizon - 1)
@@ -420,7 +421,7 @@ class TecclProgram:
         Parameters
         ----------
         transfers
-            Legal, and over by the last epoch.
+            Legal, and with the last arrival in the last epoch at most.
         variables
             The built model's, in the order of the values.
         """

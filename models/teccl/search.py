@@ -2,18 +2,18 @@
 
 The paper's objective, the sum of reads over epochs, each over k + 1, is not the finishing time: it gives up
 the last chunk for earlier others. So the default asks for each K in turn whether all demands can be met by
-epoch K, from the project's lower bounds on: an infeasible K is the proof that K + 1 is the least. What can be
-done in K epochs can be done in more, so with a gap allowed the search begins above the bound, and it ends
-below the finish of a schedule that is known (`models.teccl.starts`). Or one program minimizes the finish: it
-has the epochs of the known schedule, which is where branch and cut begins, or as many as chunks need that
-all take shortest routes.
+epoch K, from the project's lower bounds on: an infeasible K is the proof that K + 1 is the least. A schedule
+of K epochs is also one of more. So with a gap allowed the search begins above the bound, and it ends below
+the finish of a known schedule (`models.teccl.starts`). Or one program minimizes the finish. It has the epochs
+of the known schedule, at which branch and cut begins, or the epochs that chunks need if all take shortest
+routes.
 
-For larger instances there are rounds of few epochs (`by_rounds`), each bringing chunks closer to their ends,
-as in TE-CCL's A* technique (section 5): a round is a program of W epochs whose reward is that of the reads,
-and less for chunks that have come nearer to ranks that wait for them; what is still under way when a round
-ends is there, and its link free, when it arrives. As W is at least the longest message, a chunk can always
-come nearer, so the rounds come to an end. The last ones, in which all that is left could be done in W epochs,
-ask for that.
+Larger instances are solved in rounds of few epochs (`by_rounds`), each of which brings chunks closer to their
+ends, as in TE-CCL's A* technique (section 5). A round is a program of W epochs. Its reward is that of the
+reads, and less for chunks that have come nearer to ranks that wait for them. A chunk that is under way when a
+round ends is there, and its link free, when it arrives. As W is at least the longest message, a chunk can
+always come nearer, so the rounds come to an end. In the last ones all that is left could be done in W epochs,
+and they ask for that.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ from tutti.topologies.errors import NoSchedule
 from tutti.topologies.kernels import now
 
 MOST_TRANSFERS = 10**6
-"""Most transfers of a program. More would take gigabytes."""
+"""Largest number of transfers of a program. More would take gigabytes."""
 NOT_NEEDED = "none: the start meets the bound"
 """Stands for the solver where nothing had to be solved."""
 
 
 @dataclass(frozen=True)
 class EpochLimits(HorizonLimits):
-    """How programs are solved.
+    """The limits and options of solving programs.
 
     Parameters
     ----------
@@ -72,9 +72,9 @@ class EpochLimits(HorizonLimits):
 
 
 Objective = Callable[[TecclProgram], None]
-"""Adds what a program minimizes or maximizes."""
+"""Adds the objective of a program."""
 EpochSchedule = HorizonResult[list[Transfer]]
-"""Transfers by epoch, and the last epoch's number: all has arrived when it ends."""
+"""Transfers by epoch, and the last epoch's number: everything has arrived when it ends."""
 
 
 def earliest_finish(
@@ -82,23 +82,22 @@ def earliest_finish(
 ) -> EpochSchedule:
     """Return the schedule that meets all demands in the fewest epochs.
 
-    Each number of epochs has half of the time that is left; one that is undecided then is left behind
-    unproven. Where a start is known, no schedule is asked for that is no better, and it is the answer if
-    nothing else is found.
+    Each number of epochs has half of the time that is left; if it is undecided then, it stays unproven. If a
+    start is known, only better schedules are asked for, and the start is the answer if nothing else is found.
 
     Parameters
     ----------
     epochs, limits
         The instance, and how to solve.
     most
-        Epochs allowed; 0: as many as it takes.
+        Largest number of epochs; 0: no limit.
     start
         Transfers that meet all demands.
 
     Raises
     ------
     NoSchedule
-        If there is none in so many epochs, or none was found in time.
+        If there is none in this number of epochs, or none was found in time.
     """
     cost, search = Effort(solver=NOT_NEEDED), _begun(epochs, limits, start)
 
@@ -147,7 +146,7 @@ def most_reward(
     Raises
     ------
     NoSchedule
-        If there is none in so many epochs, or none was found in time.
+        If there is none in this number of epochs, or none was found in time.
     """
     cost, program = Effort(solver=NOT_NEEDED), _program_within(epochs, limits, horizon)
     result = _decided(program, limits, cost, TecclProgram.add_reward, start)
@@ -162,7 +161,7 @@ def most_reward(
 def _begun(
     epochs: Epochs, limits: EpochLimits, start: list[Transfer] | None
 ) -> HorizonSearch[list[Transfer]]:
-    """Return a search that knows a start."""
+    """Return a search that knows the start, if there is one."""
     search = HorizonSearch[list[Transfer]](limits)
     search.proven = epochs.begin(cuts=limits.cuts)
     if start is not None:
@@ -185,7 +184,7 @@ def _decided(
     objective: Objective,
     start: list[Transfer] | None,
 ) -> SolverResult:
-    """Return the answer to a program in all of the time; raises where it is that there is no schedule."""
+    """Return the answer to a program in all of the time; raises if there is no schedule."""
     result = solved(program, limits, limits.seconds, cost, objective, start)
     if result.termination is Termination.INFEASIBLE:
         raise none(program.epochs, f"there is none in {program.horizon} epochs")
@@ -193,7 +192,7 @@ def _decided(
 
 
 def _answer(program: TecclProgram, result: SolverResult) -> HorizonAnswer[list[Transfer]]:
-    """Return what a result says of its epochs."""
+    """Return a result's answer on its epochs."""
     epochs = program.epochs
     return HorizonAnswer.of(
         result, lambda: needed(epochs, transfers_of(program, result)), partial(finish_of, epochs)
@@ -215,7 +214,7 @@ def solved(
     program
         Not built yet.
     limits, seconds
-        How to solve, and for how long.
+        The limits and options, and the seconds of this solve.
     cost
         Counts what the answer took.
     objective
@@ -258,13 +257,13 @@ def _most_transfers(seconds: float) -> int:
 
 
 def transfers_of(program: TecclProgram, result: SolverResult) -> list[Transfer]:
-    """Return what a solution sends, by epoch."""
+    """Return the transfers of a solution, by epoch."""
     sent = program.m.F.items()
     return sorted((Transfer(*place) for place, f in sent if result.is_one(f)), key=by_epoch)
 
 
 def none(epochs: Epochs, why: str) -> NoSchedule:
-    """Return the error that says why."""
+    """Return an error that says why there is no schedule."""
     what, where = epochs.instance.collective.kind, epochs.instance.topology.name
     return NoSchedule(f"teccl: {what} of {epochs.instance.chunks} chunks a shard on {where}: {why}")
 
@@ -275,7 +274,7 @@ def by_rounds(epochs: Epochs, limits: EpochLimits, window: int) -> EpochSchedule
     Parameters
     ----------
     epochs, limits
-        The instance, and how to solve; the seconds are shared by the rounds that there must be at least.
+        The instance, and how to solve; the seconds are shared by the least number of rounds.
     window
         W; the longest message if that is more.
 
@@ -308,7 +307,7 @@ def by_rounds(epochs: Epochs, limits: EpochLimits, window: int) -> EpochSchedule
 
 
 def _last(task: TecclProgram, limits: EpochLimits, cost: Effort) -> list[Transfer] | None:
-    """Return transfers that meet all demands within the window as early as can be; None if there are none."""
+    """Return transfers that meet all demands within the window, as early as possible, or None."""
     horizon, best = task.horizon, None
     until = now() + limits.seconds
     while horizon > 0 and now() < until:
@@ -322,9 +321,9 @@ def _last(task: TecclProgram, limits: EpochLimits, cost: Effort) -> list[Transfe
 
 
 def _nearer(program: TecclProgram, limits: EpochLimits, cost: Effort) -> list[Transfer]:
-    """Return the transfers of most reward, but for 2 %, which take longest and say little of the finish.
+    """Return the transfers of most reward, within 2 %: the rest takes longest and says little of the finish.
 
-    To be nearer weighs half as much as a whole demand that is met in the round's last epoch.
+    To come nearer counts half as much as a whole demand that is met in the round's last epoch.
     """
     near = replace(limits, gap=max(limits.gap, 0.02))
     result = solved(program, near, limits.seconds, cost, methodcaller("add_reward", 0.5))

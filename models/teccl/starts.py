@@ -1,10 +1,10 @@
 """Schedules that a search begins with: those of other methods, and chunks along shortest routes.
 
-What a schedule says is over which routes each chunk may come to each node, and in which order that happens;
-when is decided here. In the order of the schedule's rows each chunk takes, of the routes over which any part
-of it comes and whose source has the whole of it by then, the one that brings it first: it joins a message
-that begins there after it has come, or begins one in the first epoch in which all links are free. As a
-node that passes on a part got it in an earlier row, there is always such a route.
+A schedule says over which routes each chunk may come to each node, and in which order. The times are decided
+here. The chunks are placed in the order of the schedule's rows. A chunk may use the routes over which any
+part of it comes and whose source has the whole of it by then, and takes the one that brings it first. It
+joins a message that begins there after it has come, or begins one in the first epoch in which all links are
+free. As a node that passes on a part got it in an earlier row, there is always such a route.
 
 `models.optimum` begins with the same schedules and takes their messages without the epochs.
 """
@@ -35,11 +35,11 @@ def check_start(method: str, start: object, allowed: Collection[str]) -> None:
     Parameters
     ----------
     method
-        Whose option it is.
+        The method with this option.
     start
         The value that was given.
     allowed
-        Names of methods, and what else the method knows.
+        Names of methods, and other values that the method accepts.
 
     Raises
     ------
@@ -56,16 +56,16 @@ def check_start(method: str, start: object, allowed: Collection[str]) -> None:
 
 @dataclass(frozen=True, eq=False)
 class StartSchedule:
-    """What another method made of a problem.
+    """Another method's result for a problem.
 
     Parameters
     ----------
     name
-        The method's.
+        The method's name.
     schedule
-        Verified; None if it has none.
+        A verified schedule; None if it has none.
     why
-        What the method said where it has none.
+        The method's message if it has none.
     """
 
     name: str
@@ -74,7 +74,7 @@ class StartSchedule:
 
     @classmethod
     def of(cls, method: Method, problem: Problem, chunks: int, seed: int) -> StartSchedule:
-        """Return the method's schedule, of so many chunks a shard where it has such an option."""
+        """Return the method's schedule, with `chunks` chunks a shard if it has such an option."""
         takes = {field.name for field in dataclasses.fields(method.options)}
         given = {"chunks": chunks, **method.fast}
         options = method.options(**{name: value for name, value in given.items() if name in takes})
@@ -94,7 +94,7 @@ class StartSchedule:
         epochs
             The instance.
         most
-            Epochs allowed; 0: any number.
+            Largest number of epochs; 0: any.
         buffers
             Whether ranks may store.
         """
@@ -125,7 +125,7 @@ def in_epochs(epochs: Epochs, schedule: Schedule) -> list[Transfer]:
     Raises
     ------
     NoSchedule
-        If a transfer goes over what is no route here, or is copied by a switch.
+        If a transfer goes over a route that the program has not, or is copied by a switch.
     """
     offers: dict[tuple[int, int], list[int]] = {}
     parts = _parts(epochs, schedule)
@@ -157,7 +157,7 @@ def shortest(epochs: Epochs) -> list[Transfer]:
 
 
 def placed(epochs: Epochs, offers: Offers) -> list[Transfer]:
-    """Return a transfer for each (chunk, node), in their order as early as can be."""
+    """Return a transfer for each (chunk, node), in their order and as early as possible."""
     at = {(int(c), int(n)): 0 for c, n in np.argwhere(epochs.instance.held)}
     room, transfers = _Room(epochs), []
     for (chunk, node), routes in offers.items():
@@ -173,14 +173,14 @@ def placed(epochs: Epochs, offers: Offers) -> list[Transfer]:
 
 
 def passes_on(epochs: Epochs, transfers: Iterable[Transfer]) -> bool:
-    """Whether no rank stores: what it did not have from the beginning it sends as it arrives."""
+    """Whether no rank stores data: a rank sends what it did not start with as it arrives."""
     transfers = list(transfers)
     arrives = {(c, epochs.ends[e][1]): k + epochs.lasts[e] for e, c, k in transfers}
     return all(arrives.get((c, epochs.ends[e][0]), k) == k for e, c, k in transfers)
 
 
 class _Room:
-    """When links are held, from an epoch to another, and how many chunks each route began to send in each."""
+    """The epochs in which links are held, and the number of chunks that each route began to send in each."""
 
     def __init__(self, epochs: Epochs) -> None:
         self.epochs = epochs
@@ -194,7 +194,7 @@ class _Room:
         return min([self._free(route, since), *with_room])
 
     def take(self, route: int, since: int) -> int:
-        """Put one more chunk on the route, as early as can be; return when."""
+        """Put one more chunk on the route, as early as possible; return its epoch."""
         now = self.earliest(route, since)
         if now not in self.begun[route]:
             for held in self.epochs.holds[route]:
@@ -217,7 +217,7 @@ class _Room:
 
 
 def _parts(epochs: Epochs, schedule: Schedule) -> list[list[int]]:
-    """Return the program's routes of each of the schedule's routes, which are cut at ranks."""
+    """Return the program's routes for each of the schedule's routes, which are cut at ranks."""
     topology, table = epochs.instance.topology, schedule.route_table
     found = []
     for path in range(len(table)):
@@ -227,11 +227,11 @@ def _parts(epochs: Epochs, schedule: Schedule) -> list[list[int]]:
             if topology.target[link] < topology.num_ranks:
                 route = epochs.routes.number.get(tuple(part))
                 if route is None or topology.source[part[0]] >= topology.num_ranks:
-                    raise NoSchedule("it is sent over routes that are none of the program")
+                    raise NoSchedule("it uses routes that the program does not have")
                 routes.append(route)
                 part = []
         if part:
-            raise NoSchedule("switches copy in it")
+            raise NoSchedule("its switches copy data")
         found.append(routes)
     return found
 

@@ -1,9 +1,9 @@
 """The search for the fewest ticks: rounds of SCCL, epochs of TE-CCL, or the optimum's ticks.
 
-It holds what is known: the ticks that no schedule beats, the best schedule so far, and the time left.
-`HorizonSearch.grow` asks for a schedule within a horizon of so many ticks, then within one more, until there
-is one or the horizon is that of the best schedule. A program that minimizes its ticks instead is asked once,
-and `HorizonSearch.learn` takes its answer.
+It keeps the ticks that no schedule beats, the best schedule so far, and the time left. `HorizonSearch.grow`
+asks for a schedule within a horizon of some ticks, then within one more, until there is one or the horizon is
+that of the best schedule. A program that minimizes its ticks instead is asked once, and `HorizonSearch.learn`
+takes its answer.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class HorizonLimits:
     seconds
         The time of all solves together.
     seed
-        The solver's.
+        Seed of the solver.
     gap
-        Relative to what was found, at which to stop.
+        Relative gap at which to stop.
     """
 
     solver: str = "cp-sat"
@@ -61,7 +61,7 @@ class HorizonAnswer(Generic[Rows]):
     infeasible
         Whether it has proven that there is none.
     bound
-        No schedule takes fewer ticks.
+        Ticks that no schedule beats.
     """
 
     rows: Rows | None = None
@@ -90,7 +90,7 @@ class HorizonResult(Generic[Rows]):
     rows, ticks
         Its transfers, and when it has ended.
     proven
-        No schedule takes fewer ticks.
+        Ticks that no schedule beats.
     stats
         Columns of a result row.
     """
@@ -114,7 +114,7 @@ class HorizonSearch(Generic[Rows]):
     limits
         How to solve. The time begins when the search is made.
     proven
-        No schedule takes fewer ticks; it may be set later, if that takes time.
+        Ticks that no schedule beats; they may be set later, if that takes time.
     """
 
     def __init__(self, limits: HorizonLimits, proven: int = 0) -> None:
@@ -163,11 +163,11 @@ class HorizonSearch(Generic[Rows]):
         Parameters
         ----------
         ask
-            Of a horizon.
+            Asks for a schedule within a horizon.
         horizon
-            To begin with.
+            The first horizon.
         most
-            Ticks allowed.
+            Largest number of ticks allowed.
         past_unknown
             Whether to leave behind a horizon that the solver can not decide; else the search ends there.
         """

@@ -1,4 +1,4 @@
-"""What SCCL, TE-CCL and the optimum ask about: chunks with their starts and ends, links, routes, and time.
+"""Instances for SCCL, TE-CCL and the optimum: chunks with their starts and ends, links, routes, and time.
 
 `ChunkInstance` is a collective in whole chunks. Its distances in hops, and what its links carry in a round,
 are for schedules in steps. `SizedInstance` is one at a size, whose time is cut into ticks: TE-CCL's epochs,
@@ -31,7 +31,7 @@ from tutti.topologies.topology import Topology
 from tutti.topologies.transforms import transpose
 
 MOST_CHUNKS = 2**20
-"""Most chunks of all items together. Each chunk has a variable for each link, and more."""
+"""Largest number of chunks of all items together. Each chunk has a variable for each link, and more."""
 Distances = TypeVar("Distances", Int32Array, Int64Array)
 
 
@@ -54,11 +54,11 @@ class ChunkInstance:
     topology, collective
         The network and what to do on it.
     chunks
-        C, of each item.
+        C, the chunks of each item.
     method
-        The one that asks, for messages.
+        The method that asks, for messages.
     switches
-        Whether it can do with switches; only `hops` and what follows from it can not.
+        Whether switches are allowed; `hops` and what follows from it do not allow them.
 
     Raises
     ------

@@ -1,7 +1,7 @@
 """Trees and the times of their edges, found together by column generation over epochs.
 
-Read `generation` first, which has the linear program and its rounds. `links` says what trees may use in each
-epoch, `pricing` makes trees that are cheap under prices, and `schedule` turns trees into schedules. Two
-methods use this: `models.forestcoll.epochs` has trees from each root for an allgather, and
+Read `generation` first, which has the linear program and its rounds. `links` has the lines that trees may use
+in each epoch, `pricing` makes trees that are cheap under prices, and `schedule` turns trees into schedules.
+Two methods use this: `models.forestcoll.epochs` has trees from each root for an allgather, and
 `models.allreduce.epochs` pairs of a tree to a root and one from it.
 """

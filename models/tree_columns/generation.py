@@ -2,15 +2,15 @@
 
 The linear program over the trees known so far:
 
-    minimize    sum over k of τ[k]
+    minimize    sum over k of τ[k].
     subject to  B[o] τ[k] - sum over trees t of n[t, o, k] w[t]  >=  B[o] α[o]   for each orbit o of lines and
-                                                                                 epoch k (dual: price)
-                sum of w[t] over the trees of root r  =  1                       for each orbit r of ranks
-                τ, w >= 0
+                                                                                 epoch k (dual: price).
+                sum of w[t] over the trees of root r  =  1                       for each orbit r of ranks.
+                τ, w >= 0.
 
-τ[k] is how long epoch k lasts, w[t] the part of a shard that goes down tree t and its images, and n[t, o, k]
-how many of its edges are on lines of orbit o in epoch k: so much of w[t] each line of the orbit carries, all
-images together. Whatever a line carries in an epoch is one message, of α and bytes over bandwidth.
+τ[k] is the length of epoch k, and w[t] the part of a shard that goes down tree t and its images. n[t, o, k]
+is the number of its edges on lines of orbit o in epoch k. Each line of the orbit carries n[t, o, k] w[t] for
+all images together. The data that a line carries in an epoch is one message, of α and bytes over bandwidth.
 
 The program's prices, smoothed (Wentges, International Transactions in Operational Research 1997), lead to
 cheaper trees: those that it uses, improved under the prices, and a few new ones (`pricing`). A method says in
@@ -38,28 +38,30 @@ if TYPE_CHECKING:
 
 
 class ColumnRounds(NamedTuple):
-    """The numbers that steer the rounds of a search.
+    """Parameters of the rounds of a search.
 
-    Measured for allreduces on `mesh:3x3` and `mesh:3x4`: half or twice of any changes the time by 0.3 % at
-    most.
+    Measured for allreduces on `mesh:3x3` and `mesh:3x4`: half or twice any of them changes the time by at
+    most 0.3 %.
     """
 
     smoothing: float
-    """Fraction of the prices that stays from one round to the next. A larger value lets them change less."""
+    """Fraction of the prices that stays from one round to the next. With a larger value they change less."""
     improved: int
-    """Trees in use that are improved in a round. With a larger value rounds are fewer and longer."""
+    """Number of trees in use that are improved in a round. With a larger value rounds are fewer and
+    longer."""
     new: int
-    """Roots for which new trees are drawn in a round; a larger value, as above."""
+    """Number of roots for which new trees are drawn in a round. A larger value makes rounds fewer and
+    longer."""
     known: int
-    """Trees from which on some are forgotten. With a larger value programs take longer."""
+    """Number of trees from which on some are forgotten. With a larger value programs take longer."""
     kept: int
-    """Trees that are kept then. With a larger value trees are forgotten more often."""
+    """Number of trees that are kept then. With a larger value trees are forgotten more often."""
     progress: float
     """Relative progress below which a round counts as stale. With a larger value a search ends sooner."""
     stale: int
-    """Stale rounds in a row after which a search ends. With a larger value it ends later."""
+    """Number of stale rounds in a row after which a search ends. With a larger value it ends later."""
     added: int
-    """Most trees that are added in a round, the cheapest ones. With a larger value programs grow faster."""
+    """Largest number of trees added in a round, the cheapest ones. A larger value grows programs faster."""
     least_price: float
     """A tree is added if it is cheaper by more than this than those in use, in units of the program's time.
     With a larger value fewer trees are added."""
@@ -86,16 +88,16 @@ ROUNDS = ColumnRounds(
 
 
 class EpochCounts(NamedTuple):
-    """Numbers that steer how many epochs a search has."""
+    """Parameters for the number of epochs of a search."""
 
     fold: float
-    """Epochs more for each factor of e by which the bytes into a rank take longer than α. With a larger value
-    messages are smaller; half or twice of it costs allreduces on `mesh:3x3` up to 1.2 %."""
+    """Additional epochs for each factor of e by which the bytes into a rank take longer than α. With a larger
+    value messages are smaller; half or twice the value costs allreduces on `mesh:3x3` up to 1.2 %."""
     most: int
-    """Most epochs, however small α is. With a larger value links are idle for less time, and programs
-    larger."""
+    """Largest number of epochs, however small α is. With a larger value links are idle for less time, and
+    programs are larger."""
     rows: int
-    """Most orbits of links times epochs. With a larger value a program takes longer."""
+    """Largest number of orbits of links times epochs. With a larger value a program takes longer."""
 
 
 FIRST = HighsOptions(method="ipm")
@@ -115,7 +117,7 @@ class EpochTrees:
         return len(self.root)
 
     def take(self, chosen: Int64Array) -> EpochTrees:
-        """Return some of them."""
+        """Return the chosen trees."""
         return EpochTrees(self.root[chosen], self.parent[chosen], self.epoch[chosen])
 
     def plus(self, others: EpochTrees) -> EpochTrees:
@@ -127,7 +129,7 @@ class EpochTrees:
         )
 
     def keys(self) -> list[bytes]:
-        """Return what tells one from another."""
+        """Return a key for each tree, equal for equal trees."""
         both = np.ascontiguousarray(np.hstack([self.root[:, None], self.parent, self.epoch]))
         return [row.tobytes() for row in both]
 

@@ -1,4 +1,4 @@
-"""What trees may use in each epoch: links between ranks, and routes through switches that only forward.
+"""Lines that trees may use in each epoch: links between ranks, and routes through switches that only forward.
 
 A *line* is all parallel links from one rank to another, or from a rank into a switch and from there to
 another. In each epoch a switch joins every rank at it to one other (a matching), so that no two messages meet
@@ -24,7 +24,7 @@ from tutti.topologies.topology import Topology
 def free_symmetries(topology: Topology) -> Int64Array:
     """Return a group of automorphisms of which only the identity leaves a rank in its place.
 
-    Grown by one generator after the other, as far as that goes: int64, shape (elements, nodes).
+    It adds one generator after the other, as far as possible: int64, shape (elements, nodes).
     """
     ranks, (every, _) = topology.num_ranks, automorphisms(topology).some_elements(2048)
     own = np.arange(topology.num_nodes, dtype=np.int64)
@@ -75,11 +75,11 @@ class EpochLinks:
     symmetries
         int64, shape (elements, nodes): a group of automorphisms, the identity first.
     links
-        Of each pair of nodes its parallel links.
+        The parallel links of each pair of nodes.
     orbit
-        Of each direct line, and each port (rank, switch), the number of its orbit.
+        The number of the orbit of each direct line, and of each port (rank, switch).
     bandwidth, alpha
-        float64 (orbits,): bytes/s of a line of each, and its α in seconds, over a switch of both links.
+        float64 (orbits,): bytes/s of a line of each, and its α in seconds, the sum of both links at a switch.
     """
 
     topology: Topology
@@ -127,7 +127,7 @@ class EpochLinks:
 
     @cached_property
     def lines_each(self) -> Int64Array:
-        """int64 (orbits,): how many lines and ports each orbit has."""
+        """int64 (orbits,): the number of lines and ports of each orbit."""
         return np.bincount(list(self.orbit.values())).astype(np.int64)
 
     @cached_property
@@ -152,12 +152,12 @@ class EpochLinks:
         return []
 
     def matching(self, rng: np.random.Generator) -> dict[tuple[int, int], int]:
-        """Return for each port the rank that its switch joins it to, of several the farthest over links."""
+        """Return for each port the rank to which its switch joins it, in a matching with `_apart` large."""
         found = [self._drawn(rng) for _ in range(200)] if self.topology.num_switches else [{}]
         return max((drawn for drawn in found if drawn is not None), key=self._pairs_apart, default={})
 
     def _pairs_apart(self, matching: dict[tuple[int, int], int]) -> int:
-        """Return how far apart links alone leave those that it joins, all together."""
+        """Return the sum of `_apart` over the pairs of ranks that it joins."""
         far = self._apart
         return sum(int(far[port[0], head]) for port, head in matching.items())
 
@@ -213,7 +213,7 @@ class EpochLinks:
 
 
 def _check_ports(topology: Topology, links: dict[tuple[int, int], list[int]]) -> None:
-    """Raise unless each switch has only ranks around it, all joined to it alike, in and out."""
+    """Raise unless each switch has only ranks around it, all joined equally, in and out."""
     bandwidth, alpha = topology.bandwidth.numerators, topology.alpha.numerators
     for switch in range(topology.num_ranks, topology.num_nodes):
         out = {a for a, b in links if b == switch}
@@ -222,5 +222,5 @@ def _check_ports(topology: Topology, links: dict[tuple[int, int], list[int]]) ->
         kinds = {(len(ids), *{(int(bandwidth[i]), int(alpha[i])) for i in ids}) for ids in joining}
         if out != back or len(kinds) != 1 or max(out) >= topology.num_ranks:
             raise Unsupported(
-                f"trees in epochs: switch {topology.labels[switch]} must have ranks around it, joined alike"
+                f"trees in epochs: switch {topology.labels[switch]} must have ranks around it, joined equally"
             )

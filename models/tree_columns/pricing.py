@@ -1,9 +1,9 @@
 """Cheap trees: every rank gets the data once, in an epoch after the one in which its parent got it.
 
-A tree is given by the parent of each rank (-1: the root) and the epoch in which it sends (-1 at the root);
-its price is the sum of prices[parent, rank, epoch]. Trees begin by inserting the nearest rank and the path to
-it, one after the other (Takahashi, Matsuyama, Mathematica Japonica 1980, over ranks and epochs), and are
-improved by moving one branch at a time to its best parent, with the best epochs within it.
+A tree is given by the parent of each rank (-1: the root) and the epoch in which it sends (-1 at the root).
+The price of a tree is the sum of prices[parent, rank, epoch]. Trees are begun by inserting the nearest rank
+and the path to it, one after the other (Takahashi, Matsuyama, Mathematica Japonica 1980, over ranks and
+epochs). They are improved by moving one branch at a time to its best parent, with the best epochs within it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tutti.topologies.kernels import kernel
 def new_trees(
     prices: FloatArray, root: int, count: int, spread: float, rng: np.random.Generator
 ) -> tuple[Int64Array, Int64Array, FloatArray]:
-    """Return so many trees from a root: parents, epochs (count, N) and prices, infinite where none is found.
+    """Return `count` trees from a root: parents, epochs (count, N) and prices, infinite where none is found.
 
     They are begun with prices times e to the `spread` times normal numbers, and improved with the true ones.
     """
@@ -46,7 +46,7 @@ def improve_all(
 
 
 class PricedEdges(NamedTuple):
-    """Prices, and who may send to each rank, in order: to rank r those of sender[begin[r] : begin[r + 1]]."""
+    """Prices, and the possible senders to each rank r, in order: sender[begin[r] : begin[r + 1]]."""
 
     prices: FloatArray
     begin: Int64Array
@@ -96,7 +96,7 @@ def _improve(edges: PricedEdges, parent: Int64Array, epoch: Int64Array, rng: np.
 
 @kernel
 def _branch(rank: int, parent: Int64Array, epoch: Int64Array, branch: Int64Array, inside: BoolArray) -> int:
-    """Write down a rank and all below it, those who get the data first before others; return how many."""
+    """Write a rank and all below it, in the order in which they get the data; return their number."""
     size = 0
     for start in range(len(parent)):
         other = start
@@ -117,7 +117,7 @@ def _branch(rank: int, parent: Int64Array, epoch: Int64Array, branch: Int64Array
 def _price_branch(
     prices: FloatArray, parent: Int64Array, branch: Int64Array, below: FloatArray, choice: Int64Array
 ) -> None:
-    """Let below[r, k] be the least price of all under r, if it gets the data in epoch k; choice: when."""
+    """Write to below[r, k] the least price of all under r if it gets the data in epoch k; `choice`: when."""
     for rank in branch:
         below[rank] = 0.0
     for place in range(len(branch) - 1, 0, -1):
@@ -133,7 +133,7 @@ def _price_branch(
 
 @kernel
 def _move(rank: int, edges: PricedEdges, tree: Any, below: FloatArray, inside: BoolArray) -> bool:
-    """Give a branch of a tree, its parents and epochs, the best of each; return whether it got cheaper."""
+    """Move a branch of a tree to its best parent and epochs; return whether it became cheaper."""
     (parent, epoch), prices = tree, edges.prices
     least = prices[parent[rank], rank, epoch[rank]] + below[rank, epoch[rank]]
     least -= 1e-12 * abs(least)  # a smaller gain is rounding
@@ -177,7 +177,7 @@ def _inserted(edges: PricedEdges, root: int, parent: Int64Array, epoch: Int64Arr
 
 @kernel
 def _distances(edges: PricedEdges, tree: Any, far: FloatArray, via: Int64Array) -> None:
-    """Let far[r, k] be the least price for r to have the data after epoch k, via[r, k] who sends it then."""
+    """Write to far[r, k] the least price for r to have the data after epoch k; to via[r, k], its sender."""
     (parent, epoch), prices = tree, edges.prices
     ranks = len(prices)
     for when in range(prices.shape[2]):

@@ -1,8 +1,8 @@
-"""From trees in epochs to schedules.
+"""Makes schedules from trees in epochs.
 
-What a line carries in an epoch is one message on each of its routes. A line of several parallel routes is
-loaded evenly: what it carries in an epoch is laid in a row and cut into as many equal parts, and what lies
-across a cut is cut in two.
+The data that a line carries in an epoch is one message on each of its routes. A line of several parallel
+routes is loaded evenly: the data of an epoch is laid in a row and cut into as many equal parts, and a piece
+that lies across a cut is cut in two.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ PARTS = 2**24
 
 
 class EpochEdges(NamedTuple):
-    """Edges of trees: epoch, ranks, and which units of M they move, `start` to `stop` - 1; int64 each.
+    """Edges of trees: epoch, ranks, and the units of M that they move, `start` to `stop` - 1; int64 each.
 
-    `turn` is negative where these are added up.
+    `turn` is negative where the units are reduced.
     """
 
     epoch: Int64Array
@@ -39,12 +39,12 @@ class EpochEdges(NamedTuple):
     turn: Int64Array
 
     def take(self, chosen: Int64Array) -> EpochEdges:
-        """Return some of them."""
+        """Return the chosen edges."""
         return EpochEdges(*(column[chosen] for column in self))
 
 
 class TreeImages(NamedTuple):
-    """Images of trees, in the order of what they move: tree, automorphism and units; int64, one each."""
+    """Images of trees, in the order of the data that they move: tree, automorphism and units; int64 each."""
 
     tree: Int64Array
     element: Int64Array
@@ -56,18 +56,18 @@ def schedule_of(
 ) -> Schedule:
     """Return the time-clock schedule by these trees, for M = `size` bytes.
 
-    A message goes as soon as its data is there and its links are free of those before it.
+    A message leaves as soon as its data is there and its links are free of those before it.
 
     Parameters
     ----------
     lines
-        What the trees use.
+        The lines that the trees use.
     trees
-        Over the ranks, or over the ranks twice: first trees to their roots, on which data is added up.
+        Trees over the ranks, or over the ranks twice: first those to their roots, on which data is reduced.
     images
         Their units are all of M: those of the first item come first, then those of the second.
     what
-        What the trees do.
+        The collective that the trees do.
     size
         M in bytes.
     """
@@ -109,7 +109,7 @@ def whole_units(weight: FloatArray) -> Int64Array:
 def laid(
     edges: EpochEdges, routes_from: Callable[[int, int], list[list[int]]]
 ) -> tuple[EpochEdges, Int64Array, Routes]:
-    """Return the edges in parts, the route of each part, and the routes, given those from rank to rank."""
+    """Return the edges in parts, the route of each part, and all routes, given the routes of each pair."""
     edges = edges.take(np.lexsort((edges.start, edges.head, edges.tail, edges.epoch)))
     pairs, line = np.unique(np.column_stack([edges.tail, edges.head]), axis=0, return_inverse=True)
     routes_of = [routes_from(tail, head) for tail, head in pairs.tolist()]

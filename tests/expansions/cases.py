@@ -8,7 +8,7 @@ from tutti.schedules.verify import verify
 from tutti.topologies import parse_topology
 
 REGULAR = ["UniRing(1,3)", "UniRing(2,3)", "K_4", "K_{2,2}", "C(5,{1})", "Pi_{2,5}", "DBJ(2,2)", "C(7,{1,2})"]
-"""With parallel links, with self-loops, with neither; reverse-symmetric and not."""
+"""Networks with parallel links, with self-loops and with neither; some are reverse-symmetric."""
 
 
 def synthesized(text, kind="allgather"):

@@ -99,7 +99,7 @@ MOST_NODES, MOST_DEGREE = 48, 6
 
 
 def grown(parts):
-    """Return ways to grow expressions."""
+    """Return a strategy for expressions that are grown from others."""
     return st.one_of(
         st.builds(LineGraph, parts, st.integers(1, 2)),
         st.builds(Degree, parts, st.integers(1, 3)),

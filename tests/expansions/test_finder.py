@@ -164,21 +164,21 @@ def test_a_size_without_a_network_names_the_nearest():
     ("nodes", "degree"), [(1, 2), (-1, 2), (10**9, 4), (5, 0), (5, -3), (10, 10**6), (10, 10**18)]
 )
 def test_numbers_out_of_range_are_refused(nodes, degree):
-    """At once: a search over 10^6 divisors and shares of a degree would not end."""
+    """The search doesn't start: one over 10^6 divisors and shares of a degree would not end."""
     with pytest.raises(InputError, match=r"(nodes|degree -?\d+); the finder searches [12] to"):
         Finder().find(nodes, degree)
 
 
 @pytest.mark.parametrize(("nodes", "degree"), [(100, 64), (10, 128)])
 def test_large_degrees_have_a_frontier(nodes, degree):
-    """More links a node than a mask of 62 bits tells apart."""
+    """A node has more links than a mask of 62 bits can hold."""
     found = Finder().find(nodes, degree)
     assert found[0].cost.tl >= moore_optimal_steps(nodes, degree)
     assert found[-1].cost.tb >= bandwidth_factor(nodes)
 
 
 def test_de_bruijn_networks_cost_what_they_did_at_any_size():
-    """By its closed form: with counts over all pairs of nodes this takes gigabytes."""
+    """The cost has a closed form; counts over all pairs of nodes would take gigabytes."""
     found = predict(Base("debruijn", (2, 16)))
     assert (found.tl, found.tb) == (16, 2 * bandwidth_factor(2**16))
 

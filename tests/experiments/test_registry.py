@@ -66,7 +66,7 @@ def test_every_exact_method_says_in_what_it_is_optimal_and_no_other_does():
         (
             "allreduce_trees",
             {"epsilon": "1/100"},
-            "bytes within 0.01, without switches and with links alike both ways",
+            "bytes within 0.01, without switches and with links equal in both directions",
         ),
         ("tacos", {}, ""),
     ],

@@ -1,4 +1,4 @@
-"""What the tests of plain algorithms share."""
+"""Fixtures that the tests of plain algorithms share."""
 
 from fractions import Fraction
 

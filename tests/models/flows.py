@@ -13,7 +13,7 @@ from tutti.topologies.graphs.symmetry import AutomorphismGroup
 
 
 def random_network(seed, most_ranks=5):
-    """Up to 5 ranks and 2 switches, random links over one cycle, parallel ones too, of uneven bandwidth."""
+    """Random networks of up to 5 ranks and 2 switches, links over one cycle, parallel and uneven ones too."""
     rng = np.random.default_rng(seed)
     ranks, switches = int(rng.integers(2, most_ranks + 1)), int(rng.integers(0, 3))
     nodes = ranks + switches
@@ -33,7 +33,7 @@ def random_demand(topology, seed):
 
 
 def ring_flow():
-    """On a one-way ring of 3, each rank sends 1/3 of M to the next and through it to the one after."""
+    """Each rank of a one-way ring of 3 sends 1/3 of M to the next and through it to the one after."""
     topology = parse_topology("uniring:3")
     return SourceFlow(Demand.uniform(topology), np.array([[2, 1, 0], [0, 2, 1], [1, 0, 2]]), 3)
 

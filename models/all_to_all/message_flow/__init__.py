@@ -1,4 +1,4 @@
-"""All-to-alls as flows through messages: the times of these and all paths are found by one linear program.
+"""All-to-alls as flows through messages: one linear program finds their times and all paths.
 
 Read `program` first (the linear program of an order of events), then `search` (which orders are tried) and
 `method` (how a flow becomes a schedule).

@@ -1,9 +1,9 @@
 """The method ``windowed_mcf``: an all-to-all in few messages a link, whose times and paths fit each other.
 
-The search begins with steps: in each all links send one message, and there are as many steps as the network
-is wide, or some more. Where it is handed a schedule, the order of that one's messages is tried too. Links
-that symmetries take to each other send at the same times: with fewer of these some can wait while others
-send.
+The search begins with steps: in each all links send one message, and there are as many steps as the network's
+diameter, or some more. If the method is given a schedule, the order of its messages is tried too. Links that
+symmetries take to each other send at the same times. With fewer symmetries, some of these can wait while
+others send.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ class MessageFlowOptions(Options):
     time_limit
         A time with its unit, for the search.
     index
-        How many times fewer symmetries the schedule has than it could have: 1 for all.
+        The factor by which the schedule has fewer symmetries than it could have: 1 for all.
 
     Raises
     ------
     InputError
-        If the time is none, or the index less than 1.
+        If the time is no duration, or the index less than 1.
     """
 
     OWNER: ClassVar[str] = "windowed_mcf"
@@ -76,7 +76,7 @@ class Path(NamedTuple):
 
 
 class _Flow(NamedTuple):
-    """What is left of a rank's data, parts of shards, shape (messages, links); and the links into nodes.
+    """Data of a rank that no path has yet, as parts of shards, shape (messages, links); and links into nodes.
 
     Messages have their start and end, as events; `latest` has them all, the last to end first.
     """
@@ -118,7 +118,7 @@ def improve(
 
 
 def _program(problem: Problem, options: MessageFlowOptions, rng: np.random.Generator) -> MessageFlowProgram:
-    """Return the program under a free group that takes each rank to each, or else under a large one."""
+    """Return the program under a free group that takes each rank to every other, or under a large group."""
     topology, shard = problem.topology, float((problem.size or 1) * problem.collective.items.share[0])
     alike = free_group(topology)
     if len(alike[0]) < topology.num_ranks:
@@ -130,7 +130,7 @@ def _program(problem: Problem, options: MessageFlowOptions, rng: np.random.Gener
 def _fewer(
     topology: Topology, alike: tuple[Int32Array, Int32Array], index: int, rng: np.random.Generator
 ) -> tuple[Int32Array, Int32Array]:
-    """Return a subgroup of an index, by chance."""
+    """Return a random subgroup of an index."""
     if index == 1:
         return alike
     for _ in range(2**10):
@@ -141,14 +141,14 @@ def _fewer(
 
 
 def _steps(program: MessageFlowProgram) -> Iterator[list[int]]:
-    """Yield orders in steps: up to 2 more than the network is wide, and in first and last messages."""
+    """Yield orders in steps: up to 2 more than the network's diameter, also long first and last messages."""
     ways = product((0, 1, 2), (0, None, 1, 2))
     orders = (tuple(program.in_steps(program.width + longer, more)) for longer, more in ways)
     yield from map(list, dict.fromkeys(orders))
 
 
 def _order_of(program: MessageFlowProgram, schedule: Schedule, size: Fraction) -> list[int]:
-    """Return in what order links of all classes begin and end to send; of what is at once the ends first."""
+    """Return the order in which links of all classes begin and end to send; ends first at equal times."""
     _, holding = watch(schedule, size)
     events = list[tuple[int, int, int]]()
     for kind, link in enumerate(program.examples.tolist()):
@@ -199,8 +199,8 @@ def _schedule(
 def _paths(program: MessageFlowProgram, order: MessageOrder, timed: TimedFlow, source: int) -> Iterator[Path]:
     """Yield paths of all data of a rank.
 
-    They are found from their ends, at each node over what came last of what is left: so what leaves it
-    earlier still finds what came earlier.
+    They are found from their ends, at each node over the last message of what is left. So data that leave a
+    node earlier still find what arrived earlier.
     """
     topology = program.topology
     left = np.zeros((len(order.kind), topology.num_links))
@@ -225,7 +225,7 @@ def _paths(program: MessageFlowProgram, order: MessageOrder, timed: TimedFlow, s
 
 
 def _back(flow: _Flow, source: int, node: int) -> list[Hop]:
-    """Return messages and links of a path on which something is left; none if there is no path."""
+    """Return messages and links of a path on which data are left; none if there is no path."""
     hops: list[Hop] = []
     until = 2 * len(flow.end)
     while node != source:
@@ -244,7 +244,7 @@ def _back(flow: _Flow, source: int, node: int) -> list[Hop]:
 
 
 def _straight(hops: Sequence[Hop], tails: Sequence[int], target: int) -> list[Hop]:
-    """Return hops without those that lead back to where data were before: they wait there instead."""
+    """Return hops without those that lead back to a node of the data's path: there they wait instead."""
     end = tails.index(target) if target in tails else len(hops)
     kept, place = list[Hop](), 0
     while place < end:
@@ -264,9 +264,9 @@ def _chunks(problem: Problem, ends: IntArray, parts: Int64Array, whole: int) -> 
     ends
         Shape (paths, 2).
     parts
-        Shape (paths,): of `whole`.
+        Shape (paths,): numerators of each path's share, over `whole`.
     whole
-        The sum of a pair's.
+        The sum of the parts of a pair.
     """
     items, ranks = problem.collective.items, problem.topology.num_ranks
     item_of = np.zeros((ranks, ranks), dtype=np.int64)

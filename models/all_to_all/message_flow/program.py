@@ -1,14 +1,14 @@
 """The soonest end of an all-to-all whose messages start and end in a given order: a linear program.
 
-Links of a class send a few messages, one after the other, all at the same times. With it given which of all
-starts and ends comes before which, times and flows are linear. Of the data of rank r, w(r, v, k) waits at
-node v after the k-th start there, and f(r, e, m) goes over link e in message m:
+Links of a class send a few messages, one after the other, all at the same times. Once the order of all starts
+and ends is given, times and flows are linear. Of the data of rank r, w(r, v, k) waits at node v after the
+k-th start there, and f(r, e, m) goes over link e in message m:
 
-    minimise T = the time of the last event
-    t(1) <= t(2) <= ...                                                                  all events
-    t(end of m) >= t(start of m) + α + sum over r of f(r, e, m) / b                       each message m
-    w(r, v, k) = w(r, v, k - 1) + what ended at v since start k - 1, less what starts there at k
-    a shard of r is at each v in the end
+    minimise T, the time of the last event.
+    t(1) <= t(2) <= ...                                                                   For all events.
+    t(end of m) >= t(start of m) + α + sum over r of f(r, e, m) / b                       For each message m.
+    w(r, v, k) = w(r, v, k - 1) + what ended at v since start k - 1, less what starts there at k.
+    A shard of r is at each v in the end.
 
 Pairs of a rank and a node, or a link, that symmetries take to each other have one variable. No link is taken
 that leads nearer to r.
@@ -40,7 +40,7 @@ class MessageOrder(NamedTuple):
     kind
         int64, shape (messages,): the class of links of each.
     start, end
-        int64, shape (messages,): which of all events each is.
+        int64, shape (messages,): its number among all events.
     """
 
     kind: Int64Array
@@ -49,7 +49,7 @@ class MessageOrder(NamedTuple):
 
     @classmethod
     def of(cls, events: Sequence[int]) -> MessageOrder:
-        """Return that of events, given as classes: as a class occurs, its messages start and end in turn.
+        """Return the order of events, given as classes: each event starts or ends a message of its class.
 
         Examples
         --------
@@ -64,7 +64,7 @@ class MessageOrder(NamedTuple):
 
     @property
     def before(self) -> Int64Array:
-        """int64, shape (messages,): how many start before each ends."""
+        """int64, shape (messages,): the number of messages that start before each ends."""
         return np.searchsorted(self.start, self.end)
 
 
@@ -76,14 +76,14 @@ class TimedFlow(NamedTuple):
 
 
 class Ends(NamedTuple):
-    """Of a class of links, its pairs of a rank and a link.
+    """The pairs of a rank and a link, of a class of links.
 
     Parameters
     ----------
     pairs
         int64, shape (pairs,).
     often
-        How many ranks have each on one link.
+        The number of ranks that have each on one link.
     enter, leave
         int64, shape (2, ...): balances at the links' ends, and where in `pairs` what enters or leaves is.
     """
@@ -96,16 +96,16 @@ class Ends(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class MessageFlowProgram:
-    """What the programs of all orders have in common.
+    """The parts that the programs of all orders have in common.
 
     Parameters
     ----------
     topology
-        Without switches.
+        The network, without switches.
     nodes, links
         int32, shapes (elements, nodes) and (elements, links): symmetries.
     shard
-        What each rank has for each other, in bytes.
+        The bytes that each rank has for each other.
     """
 
     topology: Topology
@@ -129,7 +129,7 @@ class MessageFlowProgram:
 
     @property
     def width(self) -> int:
-        """Of the network: the most of these."""
+        """The network's diameter, in hops."""
         return int(self.far.max())
 
     @cached_property
@@ -140,12 +140,12 @@ class MessageFlowProgram:
 
     @cached_property
     def examples(self) -> Int64Array:
-        """int64, shape (classes,): a link of each."""
+        """int64, shape (classes,): a link of each class."""
         return np.unique(self.kind, return_index=True)[1]
 
     @cached_property
     def alpha(self) -> FloatArray:
-        """Of each class, in seconds."""
+        """The α of each class, in seconds."""
         return self.topology.alpha.floats[self.examples]
 
     @cached_property
@@ -155,7 +155,7 @@ class MessageFlowProgram:
 
     @cached_property
     def pair(self) -> Int64Array:
-        """int64, shape (ranks, links): equal where pairs of a rank and a link are alike; -1: not taken."""
+        """int64, shape (ranks, links): equal for pairs that symmetries take to each other; -1: not taken."""
         topology, ranks, far = self.topology, self.topology.num_ranks, self.far
         maps = self.nodes[:, :ranks, None] * np.int64(topology.num_links) + self.links[:, None, :]
         orbit = orbits_of(maps.reshape(len(maps), -1), ranks * topology.num_links).reshape(ranks, -1)
@@ -166,7 +166,7 @@ class MessageFlowProgram:
 
     @cached_property
     def balances(self) -> Int64Array:
-        """int64, shape (2, balances): a rank and another node, of all such pairs that are alike one."""
+        """int64, shape (2, balances): a rank and another node, one pair of each orbit."""
         ranks = self.topology.num_ranks
         maps = self.nodes[:, :ranks, None] * np.int64(ranks) + self.nodes[:, None, :ranks]
         rank, node = np.divmod(np.unique(orbits_of(maps.reshape(len(maps), -1), ranks**2)), ranks)
@@ -174,7 +174,7 @@ class MessageFlowProgram:
 
     @cached_property
     def ends(self) -> list[Ends]:
-        """Of each class of links."""
+        """The pairs of a rank and a link, of each class of links."""
         rank, node = self.balances
         found = []
         for kind, example in enumerate(self.examples.tolist()):
@@ -190,7 +190,7 @@ class MessageFlowProgram:
 
     @cached_property
     def leaves(self) -> BoolArray:
-        """bool, shape (balances, classes): whether a link of a class takes data on from there."""
+        """bool, shape (balances, classes): whether a link of a class takes data on from that node."""
         found = np.zeros((self.balances.shape[1], len(self.ends)), dtype=np.bool_)
         for kind, ends in enumerate(self.ends):
             found[ends.leave[0], kind] = True
@@ -198,9 +198,10 @@ class MessageFlowProgram:
 
     @cached_property
     def apart(self) -> Int64Array:
-        """int64, shape (2, classes): how far a link's tail is from ranks with no other way to its head.
+        """int64, shape (2, classes): a link's distance from the ranks whose data it alone brings to its head.
 
-        And how far its head is from ranks to which its tail has no other way. Ways are shortest paths.
+        The second row is the distance from its head to the ranks whose data only it takes from its tail. Only
+        shortest paths count.
         """
         source, target = self.topology.source, self.topology.target
         sides = (self.far, source, target), (self.far.T, target, source)
@@ -212,10 +213,10 @@ class MessageFlowProgram:
         Parameters
         ----------
         steps
-            How many.
+            The number of steps.
         more
-            If not None, what a link sends first is one message of as many steps as data from the farthest
-            take to come (`apart`), and so many more; what it sends last likewise.
+            If not None, a link's first message is as many steps long as data from the farthest rank take to
+            come (`apart`), and this many more. Its last message is so likewise.
         """
         first, last = np.ones_like(self.apart) if more is None else np.clip(self.apart + more, 1, steps)
         events = []
@@ -229,22 +230,22 @@ class MessageFlowProgram:
         return steps * (int(self.leaves.sum()) + sum(len(ends.pairs) for ends in self.ends))
 
     def solved(self, events: Sequence[int], seconds: float, *, few: bool = True) -> TimedFlow | None:
-        """Return a solution for an order of events that ends soonest; None where none is found in time.
+        """Return a solution that ends soonest for an order of events; None if none is found in time.
 
         Parameters
         ----------
         events
             As `MessageOrder.of` takes them.
         seconds
-            Of the solver.
+            Time limit of the solver.
         few
-            Whether data should take few paths; if not, large programs are solved sooner.
+            Whether data should take few paths. If not, large programs are solved sooner.
         """
         order = MessageOrder.of(events)
         model = self._model(order)
         limit = max(seconds, LEAST_SECONDS)
         options = HighsOptions(method="simplex", time_limit=limit)
-        if len(model.cost) > 2**13:  # from inside it is faster then
+        if len(model.cost) > 2**13:  # then an interior-point method is faster
             options = HighsOptions(method="ipm", crossover=few, time_limit=limit)
         result = solve(model, "highs", options)
         if result.status is not SolutionStatus.OPTIMAL or result.values is None:
@@ -301,7 +302,7 @@ class MessageFlowProgram:
 
 
 def _alone(far: Int32Array, tails: Int32Array, heads: Int32Array, link: int) -> int:
-    """Return the largest distance to a tail from where all shortest paths to the head go through that."""
+    """Return the largest distance to a tail from ranks whose shortest paths to the head all go through it."""
     tail, head = tails[link], heads[link]
     before = np.unique(tails[heads == head])
     on_time = far[:, before] + 1 == far[:, [head]]

@@ -1,7 +1,7 @@
 """A search among orders of events: simulated annealing, each order judged by its linear program.
 
-Events move, pairs of them come and go, the first or last data of classes go in a message less or more, and a
-class of links does as another does. Kirkpatrick, Gelatt, Vecchi, doi 10.1126/science.220.4598.671.
+Events move, pairs of them are added or dropped, the first or last data of classes take a message less or
+more, and a class of links copies another. Kirkpatrick, Gelatt, Vecchi, doi 10.1126/science.220.4598.671.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ class EventChances(NamedTuple):
 
 CHANCES = EventChances(heat=2e-4, moved=0.75, dropped=0.85, added=0.93, anywhere=0.7)
 MANY, FAR = (1, 1, 2, 3, 5), (1, 1, 2, 3, 4, 6, 8, 12)
-"""How many events move in a change, and by how many places each; one of each is drawn."""
+"""Numbers of events that move in a change, and of places by which each moves; one of each is drawn. Larger
+values make larger changes."""
 
 Found = tuple[list[int], TimedFlow]
 """An order of events and its solution."""
@@ -65,7 +66,7 @@ def searched(
     first = next(_solutions(program, orders, until), None)
     if first is None:
         return None
-    before = until - (now() - begun)  # when the last program begins: it takes about as long as the first
+    before = until - (now() - begun)  # when the last program starts: it takes about as long as the first
     best = min([first, *_solutions(program, orders, before, few=False)], key=_end)
     best = _annealed(program, best, before, rng)
     last = None if best is first else program.solved(best[0], until - now())
@@ -113,7 +114,7 @@ def _sorted(events: list[int], solved: TimedFlow) -> list[int]:
 
 
 def _changed(events: list[int], apart: Int64Array, rng: np.random.Generator) -> list[int]:
-    """Return the events in another order, with messages more or less, or a class that copies another."""
+    """Return the events in another order, with messages more or less, or with a class that copies another."""
     found, chance, kinds = list(events), rng.random(), apart.shape[1]
     if rng.random() > min(CHANCES.anywhere, 1 / np.unique(apart, axis=1).shape[1]):
         _cut_otherwise(found, apart, rng)
@@ -144,8 +145,8 @@ def _changed(events: list[int], apart: Int64Array, rng: np.random.Generator) -> 
 def _cut_otherwise(events: list[int], apart: Int64Array, rng: np.random.Generator) -> None:
     """Join the first two messages of some classes, or the last two, or cut the first or the last.
 
-    Half of the time these are all classes whose data come and go on equally far, and half of the time also
-    those whose data come as far as these go on, at their other end.
+    With probability 1/2 these are all classes with the distances (`apart`) of one that is drawn, else that
+    class alone. With probability 1/2, classes with the two distances swapped change too, at their other end.
     """
     kind, joins, where = int(rng.integers(apart.shape[1])), rng.random() < 1 / 2, rng.random()
     alike, mirrored = (

@@ -1,4 +1,4 @@
-"""The bound ``multicast_price`` of data that are copied, or added up, at one rank."""
+"""The bound ``multicast_price`` for data that goes from one rank to several, or is reduced at one rank."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tutti.topologies.exact import json_number
 from tutti.topologies.topology import Topology
 
 MOST_BINS = 128
-"""Most bins of time from the beginning to the end. A larger value takes longer and proves more."""
+"""Largest number of bins of time. A larger value takes longer and proves more."""
 MOST_ROWS = 2**18
-"""Most rows of a program, about, which takes seconds to minutes. If there would be more, there are fewer
-bins."""
+"""Largest number of rows of a program, approximately, which takes seconds to minutes. If there would be more,
+there are fewer bins."""
 
 
 def multicast_price_bound(
@@ -26,10 +26,10 @@ def multicast_price_bound(
 ) -> Bound | None:
     """Return the bound by the prices that the linear programs find, within seconds.
 
-    The certificate has the size, the time, the length of a tick, the moments in ticks, the direction
-    (``out``: of what is added up, on the network backwards), where each item starts, its row of prices of
-    each node (``nodes``) and link (``links``), and these: at ends, of what passes, by bin, and of what
-    leaves, by bin.
+    The certificate has the size, the time, the length of a tick, and the moments in ticks. It has the
+    direction (``out`` for reduced data, on the network backwards) and the start of each item. For each item
+    it has its row of prices for each node (``nodes``) and link (``links``). The rows have prices at ends,
+    prices of what passes, by bin, and prices of what leaves, by bin.
 
     Parameters
     ----------

@@ -1,19 +1,19 @@
-"""The bound ``multicast_price``: prices of data that are copied, in time; proof in ``docs/proofs.md``.
+"""The bound ``multicast_price``: prices in time of data that is copied; proof in ``docs/proofs.md``.
 
-The best prices for a time T are a linear program over windows of time, in bins, on classes of nodes and
-links that look alike from where an item starts. Of a byte of the item, ρ(v) is the price at its end v,
-h(v, i) that of a node v that holds it from bin i on, τ(v, i) of one that it passes. What leaves over link e
-costs θ(e, i) if it is for the end of e, and γ(e, i) if it goes on:
+The best prices for a time T are a linear program over bins of time, on classes of nodes and links that are
+equivalent as seen from where an item starts. For a byte of the item, ρ(v) is the price at its end v, h(v, i)
+that at a node v that holds it from bin i on, and τ(v, i) that at a node that it passes. A byte that leaves
+over link e costs θ(e, i) if it is for the end of e, and γ(e, i) if it is forwarded there:
 
-    maximize    sum over items of share (sum over ends ρ(v) + ρ(s) - h(s, 0))
-    subject to  V(e, q) ≥ V(e, p) + b (q - p - α) gain             a message from moment p to moment q
-                gain = h(v, i) - θ(e, k), τ(v, i) - γ(e, k)        it leaves u, for v or through v
-                gain ≥ h(v, i) - τ(u, i - α), τ(v, i) - τ(u, i - α)        it comes through u
-                h(v, i) = ρ(v) + sum over links e out of v (θ(e, i) + Σ_j γ(e, i + j α))
-                sum over links V(e, T) = 1
+    maximize    sum over items of share (sum over ends ρ(v) + ρ(s) - h(s, 0)).
+    subject to  V(e, q) ≥ V(e, p) + b (q - p - α) gain             a message from moment p to moment q.
+                gain = h(v, i) - θ(e, k), τ(v, i) - γ(e, k)        it leaves u, for v or through v.
+                gain ≥ h(v, i) - τ(u, i - α), τ(v, i) - τ(u, i - α)        it comes through u.
+                h(v, i) = ρ(v) + sum over links e out of v (θ(e, i) + Σ_j γ(e, i + j α)).
+                sum over links V(e, T) = 1.
 
-with i the bin before q and k that after p; a byte goes on over e once for each node behind it at most, j = 0,
-1, ... If the maximum exceeds 1, T is too little.
+Here i is the bin before q and k the bin after p. A byte is forwarded over e at most once for each node behind
+it, j = 0, 1, ... If the maximum exceeds 1, T is too little.
 """
 
 from __future__ import annotations
@@ -34,14 +34,15 @@ from tutti.topologies.exact import FloatArray, Int64Array
 
 GREATEST_PRICE = 2**30
 FLOAT_SLACK = 1e-7
-"""Of times and sums, relatively: sums of doubles err by far less."""
+"""Relative tolerance of times and sums: sums of doubles err by far less."""
 
 
 @dataclass(frozen=True, eq=False)
 class MulticastPrices:
-    """Whole numbers: of an end by class; by bin of what passes by class, and of what leaves by way.
+    """Prices in whole numbers: of an end, of what passes by bin, by class; of what leaves, by way and bin.
 
-    What leaves has two prices, shape (2, ways, bins): for the link's end, and going on.
+    A *way* is a class of links as items see them. What leaves over it has two prices, shape (2, number,
+    bins): for the link's end, and forwarded.
     """
 
     end: Int64Array
@@ -50,7 +51,7 @@ class MulticastPrices:
 
 
 class Columns(NamedTuple):
-    """Columns of a program: ρ, τ, θ and γ, h, the gains of what comes through by way, and V."""
+    """Columns of a program: ρ, τ, θ and γ, h, the gains of what comes through, and V."""
 
     end: Int64Array
     passing: Int64Array
@@ -70,35 +71,35 @@ class DeliveryProgram:
 
     @cached_property
     def rate(self) -> FloatArray:
-        """Of a link of each use, in M a tick."""
+        """The bandwidth of a link of each use, in M a tick."""
         first = [links[0] for links in self.seen.links]
         return self.seen.topology.bandwidth.floats[first] * float(self.moments.tick / self.size)
 
     @cached_property
     def alpha(self) -> Int64Array:
-        """Of each way, over α's denominator."""
+        """The α of each way, over α's denominator."""
         links = np.unique(self.seen.way, return_index=True)[1] % self.seen.topology.num_links
         return self.seen.topology.alpha.numerators[links]
 
     @cached_property
     def before(self) -> list[Int64Array]:
-        """Of each way and bin: the bin in which what has arrived was at the tail at the latest, or -1."""
+        """For each way and bin: the last bin in which what has arrived was at the tail, or -1."""
         return [self.moments.before(int(whole)) for whole in self._ticks(self.alpha)]
 
     @cached_property
     def earliest(self) -> Int64Array:
-        """Of each way: the first bin in which data leave."""
+        """For each way: the first bin in which data can leave."""
         return self.moments.bin_of(self._ticks(np.array([way.come for way in self.seen.ways])))
 
     @cached_property
     def nearest(self) -> Int64Array:
-        """Of each class of nodes: the first bin in which data may arrive."""
+        """For each class of nodes: the first bin in which data may arrive."""
         come = np.array([self.seen.apart[example] for example in self.seen.example])
         return self.moments.bin_of(self._ticks(come))
 
     @cached_property
     def turns(self) -> list[tuple[list[Int64Array], list[Int64Array]]]:
-        """Of each way: the bins in which a byte, there from each bin on, may leave to end, and to go on."""
+        """For each way: the bins in which a byte that is there from a bin on may leave to end, or further."""
         seen, at, found = self.seen, self.moments.at, list[tuple[list[Int64Array], list[Int64Array]]]()
         for way, alpha in zip(seen.ways, self.alpha, strict=True):
             further = self._ticks(np.arange(seen.holders - 1) * alpha)
@@ -114,7 +115,7 @@ class DeliveryProgram:
 
     @cached_property
     def columns(self) -> Columns:
-        """Of all that is asked for. Where nothing is that early, prices are those of the first time."""
+        """The columns of all variables. Bins before data can be there share the column of the first after."""
         seen, bins = self.seen, self.moments.bins
         classes, ways, uses = len(seen.example), len(seen.ways), len(seen.uses)
         shapes = [
@@ -160,7 +161,7 @@ class DeliveryProgram:
         return rows
 
     def _held_rows(self, rows: Rows) -> None:
-        """Say what a byte is worth at a node that holds it: its price there, and all that may leave."""
+        """Add rows for a byte at a node that holds it: its price there is that of all its departures."""
         seen, columns, bins = self.seen, self.columns, self.moments.bins
         for number, leaves in enumerate(seen.leaves):
             first = rows.add((1, columns.held[number]))
@@ -175,7 +176,7 @@ class DeliveryProgram:
                         rows.extend(every, np.full(len(every), -float(count)), prices[leave])
 
     def _through_rows(self, rows: Rows) -> None:
-        """Say what a byte gains that comes through the node where a link begins."""
+        """Add rows for the gain of a byte that comes through the node where a link begins."""
         seen, columns = self.seen, self.columns
         for gain, way, before in zip(columns.gain, seen.ways, self.before, strict=True):
             if way.useless or seen.start[way.tail]:
@@ -192,7 +193,7 @@ class DeliveryProgram:
     def _window_rows(
         self, rows: Rows, use: int, number: int, windows: tuple[Int64Array, Int64Array, FloatArray]
     ) -> None:
-        """Say what messages over a link earn."""
+        """Add rows for what messages over a link earn."""
         seen, columns, way = self.seen, self.columns, self.seen.ways[number]
         if way.useless:
             return
@@ -209,12 +210,12 @@ class DeliveryProgram:
             rows.add(*each, (-brings, columns.passing[way.head, q - 1]), (brings, goes_on))
 
     def _length(self, number: int) -> float:
-        """Return the α of a way in ticks."""
+        """Return α of a way, measured in ticks."""
         denominator = self.seen.topology.alpha.denominator
         return float(Fraction(int(self.alpha[number]), denominator) / self.moments.tick)
 
     def refuted(self, prices: MulticastPrices) -> bool:
-        """Return whether links earn less by then than what is moved costs."""
+        """Return whether links earn less by then than moving the data costs."""
         seen, held, cost = self.seen, self._held(prices), 0.0
         for item, node in zip(seen.items, seen.node, strict=True):
             cost += float(item.share) * int(prices.end[node[item.ends]].sum() - held[node[item.start], 0])
@@ -265,7 +266,7 @@ class DeliveryProgram:
 
 
 def _maximum(rows: Rows, value: FloatArray, seconds: float) -> tuple[float, FloatArray | None]:
-    """Return the reciprocal of the most of a value where the last row is 1, and where it is; 0 if nowhere."""
+    """Return the reciprocal of the largest value where the last row is 1, and where; 0 if there is none."""
     model = normalized("multicast_price", rows.matrix(len(value)), value)
     result = solve(model, "highs", HighsOptions(method="ipm", crossover=False, time_limit=seconds))
     if result.values is None or not result.objective:

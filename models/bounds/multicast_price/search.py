@@ -1,4 +1,4 @@
-"""The largest time that prices prove to be too little: programs are solved for a few times."""
+"""Finds the largest time that prices prove to be too little, by programs for a few times."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from tutti.topologies.kernels import now
 from tutti.topologies.progress import tell
 
 MOST_PROGRAMS, CLOSE = 6, 1e-3
-"""When the search ends: after so many, or so near to what is proven (relatively)."""
+"""The search ends after `MOST_PROGRAMS` programs, or if the next time is no more than the fraction `CLOSE`
+above the proven one."""
 HALVINGS = 30
-"""Of an interval of times."""
+"""Number of halvings of an interval of times."""
 
 
 def largest_time(
@@ -26,21 +27,21 @@ def largest_time(
     least: Fraction,
     seconds: float = ASKED_SECONDS,
 ) -> tuple[MulticastPrices, Moments] | None:
-    """Return the prices of the largest time that is proven, and this; None if it is no more than the least.
+    """Return the prices of the largest time that is proven, and its moments; None if it is at most `least`.
 
-    Prices of a program whose maximum is less than 1 prove nothing, often not even of less time: programs are
+    A program whose maximum is less than 1 proves nothing, often not even a shorter time. So programs are
     solved for times from below.
 
     Parameters
     ----------
     program
-        That of a time.
+        Returns the program for moments.
     moments
-        For a time, in seconds.
+        Returns the moments for a time in seconds.
     least
         Seconds: the first time.
     seconds
-        The most seconds that solving may take.
+        Largest number of seconds for solving.
     """
     end = now() + seconds
     times, reciprocals = [1.0], list[float]()
@@ -69,7 +70,7 @@ def largest_time(
 def _proven(
     program: Callable[[Moments], DeliveryProgram], prices: MulticastPrices, moments: Moments, least: Fraction
 ) -> Moments:
-    """Return the largest time that prices prove to be too little, about; at most as long as they are for."""
+    """Return moments of about the largest time that prices prove to be too little, at most their own."""
     low, high = 1.0, float(int(moments.at[-1]) * moments.tick / least) * (1 - FLOAT_SLACK)
     for _ in range(HALVINGS):
         middle = (low + high) / 2

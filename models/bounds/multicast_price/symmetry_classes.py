@@ -1,4 +1,4 @@
-"""How items that are copied see a network: what looks alike from where each starts."""
+"""Classes of nodes and links that are equivalent, as seen from where each item starts that is copied."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from tutti.topologies.transforms import transpose
 _TAIL, _HEAD = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 """Odd factors, by which colours are hashed."""
 MOST_WORK = 2**20
-"""Items times nodes, and times links, of the networks that are looked at."""
+"""Largest number of items times nodes and links of a network that gets this bound."""
 
 
 class ViewedItem(NamedTuple):
-    """What starts at one rank, and where it must end; in an allreduce, what one rank adds."""
+    """Data that starts at one rank, and the ranks that need it; for an allreduce, the data of one rank."""
 
     start: int
     ends: BoolArray
@@ -32,34 +32,34 @@ class ViewedItem(NamedTuple):
 
 
 class LinkView(NamedTuple):
-    """How items see links alike: classes of their ends and theirs, and how far the tail is from the start."""
+    """A class of links as items see them: classes of ends and link, the tail's distance from the start."""
 
     tail: int
     head: int
     kind: int
     come: int
     useless: bool
-    """Whether it leads to the start, or nothing comes there."""
+    """True if it leads to the start, or no data can come to its tail."""
 
 
 @dataclass(frozen=True, eq=False)
 class Views:
-    """How each item sees the network.
+    """The network as each item sees it.
 
     Parameters
     ----------
     topology
-        The network, backwards for what is added up.
+        The network, backwards for reduced data.
     backwards
-        Whether it is.
+        Whether the network is reversed.
     items
-        What is moved.
+        The items that are moved.
     node
-        Shape (items, nodes): classes of nodes, alike where items see nodes alike.
+        Shape (items, nodes): classes of nodes, equal where items see equivalent nodes.
     kinds
-        Shape (links,): alike where links are.
+        Shape (links,): classes of links.
     apart
-        Shape (items, nodes): from the start, over α's denominator.
+        Shape (items, nodes): distances from the start, over α's denominator.
     """
 
     topology: Topology
@@ -71,7 +71,7 @@ class Views:
 
     @classmethod
     def of(cls, topology: Topology, collective: Collective) -> Views | None:
-        """Return them; None for none, and too many."""
+        """Return the views; None if there is no such item, or if there are too many."""
         table = collective.items
         backwards = not (table.end == EVERYONE).any()
         starts, ends = (table.end, table.start) if backwards else (table.start, table.end)
@@ -105,12 +105,12 @@ class Views:
 
     @property
     def ways(self) -> list[LinkView]:
-        """How items see links."""
+        """The classes of links, as items see them."""
         return self._seen[0]
 
     @property
     def way(self) -> Int64Array:
-        """Shape (items, links): which of these each link is."""
+        """Shape (items, links): the class of each link for each item."""
         return self._seen[1]
 
     @cached_property
@@ -122,12 +122,12 @@ class Views:
 
     @property
     def uses(self) -> list[tuple[int, ...]]:
-        """The ways in which items may see one link."""
+        """The different sets of classes that a link has for all items."""
         return list(self._used)
 
     @cached_property
     def links(self) -> list[list[int]]:
-        """The links of each."""
+        """The links with each of these sets."""
         return list(self._used.values())
 
     @cached_property
@@ -138,7 +138,7 @@ class Views:
 
     @property
     def holders(self) -> int:
-        """How many nodes hold data."""
+        """The number of nodes that hold data."""
         return int(self.topology.holders.sum())
 
     @cached_property
@@ -158,7 +158,7 @@ class Views:
 
     @cached_property
     def leaves(self) -> list[dict[int, int]]:
-        """By class of nodes that hold data: how many links of each way leave it."""
+        """For each class of nodes that hold data: the number of links of each class that leave it."""
         found = list[dict[int, int]]()
         for (item, node), holds in zip(self.example, self.holder, strict=True):
             out = self.topology.source == node
@@ -168,14 +168,14 @@ class Views:
 
 
 def _farthest(topology: Topology, ranks: Sequence[int]) -> int:
-    """Return the rank from which the way to another is longest, of several that with the least bandwidth."""
+    """Return the rank with the longest path to another; of several, the one with the least bandwidth."""
     apart = alpha_distances(topology, ranks)[:, list(ranks)].max(axis=1)
     out = np.bincount(topology.source, topology.bandwidth.floats, topology.num_nodes)
     return max(ranks, key=lambda rank: (apart[ranks.index(rank)], -out[rank]))
 
 
 def _classes(topology: Topology, items: Sequence[ViewedItem], kinds: Int64Array) -> Int64Array:
-    """Return classes of nodes, shape (items, nodes): equal where items see nodes, and all links, alike."""
+    """Return classes of nodes, shape (items, nodes): equal where items see equivalent nodes and links."""
     links = np.array([mixed(np.uint64(kind)) for kind in kinds], np.uint64)
     shares = sorted({item.share for item in items})
     views = list[UInt64Array]()
@@ -185,7 +185,7 @@ def _classes(topology: Topology, items: Sequence[ViewedItem], kinds: Int64Array)
         colours = np.array([mixed(np.uint64(mark)) for mark in marks], np.uint64)
         views.append(refine(colours, topology.source, topology.target, links)[0])
     colours = np.array(views)
-    # Colours tell of nodes only where all links look alike.
+    # Colours of nodes can be compared only between items that see the same colours of all links.
     hashed = colours[:, topology.source] * _TAIL + colours[:, topology.target] * _HEAD + links
     alike = np.unique(np.sort(hashed), axis=0, return_inverse=True)[1].reshape(-1, 1).astype(np.uint64)
     sides = np.stack([np.broadcast_to(alike, colours.shape), colours])

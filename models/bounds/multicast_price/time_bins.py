@@ -13,12 +13,12 @@ import numpy as np
 from tutti.topologies.exact import FloatArray, Int64Array
 
 GROWTH = 0.01
-"""By which the ratio of steps is too large at most."""
+"""Largest excess of the ratio of steps over the least that is possible."""
 
 
 @dataclass(frozen=True)
 class Moments:
-    """Some whole ticks from 0 on, up to a time, and that time; between each and the next lies a *bin*.
+    """Some whole ticks from 0 on, up to a time, and that time; a *bin* lies between each and the next.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class Moments:
 
     @property
     def bins(self) -> int:
-        """How many."""
+        """The number of bins."""
         return len(self.at) - 1
 
     @cached_property
@@ -58,25 +58,25 @@ class Moments:
         return np.searchsorted(self.at[:-1], ticks, side="right") - 1
 
     def before(self, ticks: int) -> Int64Array:
-        """Return of each bin the one in which its end was so many ticks before; -1 for none."""
+        """Return for each bin the one in which the moment `ticks` before its end lies; -1 for none."""
         return np.searchsorted(self.at[:-1], self.at[1:] - ticks, side="left") - 1
 
     def windows(self, alpha: float) -> tuple[Int64Array, Int64Array, FloatArray]:
-        """Return two moments of each message that takes α and bytes, and how long these take; in ticks."""
+        """Return the two moments of each message longer than α, and the time for its bytes; in ticks."""
         begin, end = np.nonzero(np.triu(np.ones((self.bins + 1,) * 2, dtype=np.bool_), 1))
         room = self.ticks[end] - self.ticks[begin] - alpha
         long = room > 0
         return begin[long], end[long], room[long]
 
     def most(self, worth: Int64Array, alpha: float) -> float:
-        """Return the most that messages of a link earn, of which each byte takes a tick.
+        """Return the most that messages of a link earn, if each byte takes a tick.
 
         Parameters
         ----------
         worth
-            Shape (bins, bins): of a byte that leaves in the one bin and arrives in the other.
+            Shape (bins, bins): the value of a byte that leaves in the one bin and arrives in the other.
         alpha
-            Of the link, in ticks.
+            α of the link, in ticks.
         """
         begin, end, room = self.windows(alpha)
         table = np.full((self.bins + 1,) * 2, -np.inf)
@@ -88,9 +88,9 @@ class Moments:
 
 
 def graded(time: Fraction, alpha: Fraction, most: int) -> Moments:
-    """Return so many moments at most: parts of α apart or, in a long time, α apart at first and at last.
+    """Return at most `most` moments: parts of α apart or, in a long time, α apart at first and at last.
 
-    Between these they grow apart, each time by the same ratio.
+    In the middle of a long time the distances grow by a constant ratio.
     """
     length = time / alpha
     if length <= most:
@@ -105,7 +105,7 @@ def graded(time: Fraction, alpha: Fraction, most: int) -> Moments:
 
 
 def _growing(growth: float, end: int) -> Sequence[int]:
-    """Return whole numbers from 0 to less than an end, whose steps grow from 1 on."""
+    """Return whole numbers from 0 up to an end, in steps that grow from 1."""
     found, at, step = [0], 1.0, 1.0
     while at < end:
         found.append(int(at))

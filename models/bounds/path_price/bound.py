@@ -24,18 +24,19 @@ from tutti.topologies.progress import tell
 from tutti.topologies.topology import Topology
 
 MOST_COLUMNS, MOST_TICKS, MOST_PARTS = 2**13, 256, 64
-"""Of prices; of a time; and of the least α."""
+"""Largest number of columns of prices, of ticks of a time, and of ticks of the least α."""
 MOST_WORK = 2**27
-"""Ticks, three times, times arcs: a message begins, lasts and goes on at each."""
+"""Largest number of ticks, cubed, times arcs: a message begins, lasts and continues at each tick."""
 STAGES = (Fraction(1, 4), Fraction(6, 5)), (Fraction(1), Fraction(101, 100))
-"""How many columns and ticks there are, of the most: few at first, to find out about which time it is. And
-how many times more ticks a second program has."""
+"""For each stage: the fraction of the largest numbers of columns and ticks, and the largest ratio of a
+program's ticks to the proven ones. A coarse first stage finds the time approximately."""
 NEAR = 1, 2
-"""Of sums that all need, how many of the largest distances of pairs count: first one, which is soon done."""
+"""For sums that all need, how many of the largest distances of pairs count: first one, which is quick."""
 LATE, MANY = 16, 2**15
-"""Times of so many of the largest α, and pairs times nodes, from which on one distance has to do."""
+"""One distance must do if the time is longer than `LATE` of the largest α, or for more than `MANY` pairs
+times nodes."""
 MOST_PROGRAMS = 8
-"""Most programs for ticks of one length. A larger value takes longer and proves more."""
+"""Largest number of programs for one length of ticks. A larger value takes longer and proves more."""
 BELOW = Fraction(2**20 - 1, 2**20)
 """Factor by which the value of a linear program is reduced, as a safety margin, before it counts as
 proven."""
@@ -46,10 +47,10 @@ def path_price_bound(
 ) -> Bound | None:
     """Return the bound by the prices that the linear programs find, within seconds to minutes.
 
-    The certificate has the size, how many ticks the time has, the direction (``out``: of what is added up, on
-    the network backwards), the pairs as rows of a datum, a start and an end, the symmetries by which prices
-    are alike, as where each takes the nodes, prices by class and tick, the price of being sent, and rents by
-    class and moment.
+    The certificate has the size, the time and its number of ticks, and the direction (``out`` for reduced
+    data, on the network backwards). It has the pairs as rows of a datum, a start and an end, and the
+    symmetries under which prices are equal, as images of the nodes. It has prices by class and tick, the
+    price of being sent, and prices of links by class and moment.
 
     Parameters
     ----------
@@ -102,7 +103,7 @@ def path_price_bound(
 def _finest(
     pairs: RankPairs, size: Fraction, least: Fraction, until: float
 ) -> tuple[Fraction, PathPrices] | None:
-    """Return the largest time that is proven, more than the least, and its prices; None for none."""
+    """Return the largest time that is proven and its prices; None if it is at most `least`."""
     alpha = pairs.topology.alpha
     unit = Fraction(int(alpha.numerators[alpha.numerators > 0].min()), alpha.denominator)
     most = min(MOST_TICKS, round((MOST_WORK / len(pairs.spots[1])) ** (1 / 3)))
@@ -129,13 +130,13 @@ def _longest(
     until: float,
     start: StartPrices | None,
 ) -> tuple[Fraction, StartPrices] | None:
-    """Return the largest time that is proven, with ticks of a length at most, and its prices."""
+    """Return the largest time that is proven, with ticks of this length or less, and its prices."""
     topology = pairs.topology
     denominator = topology.alpha.denominator * tick
     alpha = topology.alpha.numerators * denominator.denominator // denominator.numerator
     moved = size / max(topology.bandwidth)
     ticks, low, high = max(2, int(least / tick)), 0, 0
-    shortest = tick * (1 - Fraction(1, ticks))  # that data are counted for
+    shortest = tick * (1 - Fraction(1, ticks))  # the shortest tick for which data is counted
     most = np.array([math.ceil(share * moved / shortest * UNIT) / UNIT for share in pairs.data.values()])
     program, pool = ItineraryProgram(pairs, alpha, most, columns, until), list[MessageTerms]()
     tried, reciprocals = list[float](), list[float]()

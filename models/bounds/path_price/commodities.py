@@ -20,25 +20,25 @@ from tutti.topologies.topology import Topology
 from tutti.topologies.transforms import transpose
 
 Datum = tuple[frozenset[int], frozenset[int]]
-"""What starts at some ranks, of which each adds to it if they are several, and must come to others."""
+"""The ranks where a datum starts, each of which adds to it if they are several, and those that need it."""
 
 MOST_PLACES = 2**19
-"""Pairs times nodes, of the networks that are looked at."""
+"""Largest number of pairs times nodes of a network that gets this bound."""
 MOST_ELEMENTS = 2**10
-"""Symmetries that are looked at one by one where not all generators keep the data."""
+"""Largest number of symmetries that are tried one by one, if not all generators keep the data."""
 
 
 class Sorts(NamedTuple):
-    """Data, in sorts of those that have pairs with equal prices at two nodes.
+    """Data, in sorts; the pairs of all data of a sort have equal prices at two nodes.
 
     Parameters
     ----------
     datum, data, entries
-        int64, shape (sorts,): one of each, how many there are, and with how many entries.
+        int64, shape (sorts,): a datum of each, the number of its data, and the number of its entries.
     rows
         int64, shape (2, entries): rows of prices, sort by sort.
     pairs
-        int64, shape (entries,): how many of each datum have these.
+        int64, shape (entries,): the number of pairs of each datum with these prices.
     """
 
     datum: Int64Array
@@ -50,16 +50,16 @@ class Sorts(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RankPairs:
-    """Pairs of ranks of which the one must hear from the other, datum by datum.
+    """Pairs of ranks of which the second must receive the first's data, datum by datum.
 
     Parameters
     ----------
     topology
-        The network, backwards for what is added up.
+        The network, backwards for reduced data.
     backwards
-        Whether it is: where links are as fast, and each datum is added up at one rank.
+        Whether it is reversed, as it is where links are equally fast and each datum is reduced at one rank.
     data
-        What is moved, and its share of M.
+        The data that is moved, and its share of M.
     group
         Symmetries of the network and the data.
     start, end
@@ -67,8 +67,8 @@ class RankPairs:
     first
         int64, shape (data + 1,): where the pairs of each datum begin.
     transfers
-        int64, shape (data,): how often each byte must be sent from one rank to another at least, of sums that
-        all need.
+        int64, shape (data,): the least number of times that each byte must be sent from one rank to another,
+        for sums that all need; 0 for others.
     """
 
     topology: Topology
@@ -82,9 +82,9 @@ class RankPairs:
 
     @classmethod
     def of(cls, topology: Topology, collective: Collective, near: int) -> RankPairs | None:
-        """Return them; None for none, and too many.
+        """Return the pairs; None if there are none, or too many.
 
-        Of a sum that all need who add to it, those whose distance is one of the `near` largest.
+        For a sum that all need who add to it, only pairs at one of the `near` largest distances count.
         """
         data = _data(collective)
         backwards = topology.bandwidth.uniform and all(len(ends) == 1 < len(starts) for starts, ends in data)
@@ -106,7 +106,7 @@ class RankPairs:
 
     @property
     def datum(self) -> Int64Array:
-        """int64, shape (pairs,): of which datum each is."""
+        """int64, shape (pairs,): the datum of each."""
         return np.repeat(np.arange(len(self.data)), np.diff(self.first))
 
     @cached_property
@@ -138,7 +138,7 @@ class RankPairs:
 
     @cached_property
     def senders(self) -> Int64Array:
-        """int64: of the nodes that hold data, one of each class."""
+        """int64: one node of each class of nodes that hold data."""
         return np.unique(self.group.node_orbits[self.topology.holders])
 
     @cached_property
@@ -159,7 +159,7 @@ class RankPairs:
         return node[:, :width].copy(), np.concatenate(arcs), offsets_of([len(each) for each in arcs])
 
     def sorts(self, sender: int, node: int) -> Sorts:
-        """Return the data that look alike from a node to another."""
+        """Return the data, sorted by prices at a sender and at a node."""
         words = self.row[:, sender].astype(np.int64) * (int(self.row.max()) + 1) + self.row[:, node]
         words, word = np.unique(words, return_inverse=True)
         entry, pairs = np.unique(self.datum * len(words) + word, return_counts=True)
@@ -178,7 +178,7 @@ class RankPairs:
 
     @property
     def partial(self) -> bool:
-        """Whether some pairs were left out as not far enough."""
+        """Whether some pairs were left out as not far enough apart."""
         return len(self.start) < _count(self.data)
 
 

@@ -1,10 +1,10 @@
-"""Messages on their way: what they are worth at given prices, and the least rent for it.
+"""Messages on their routes: their values at given prices, and the least cost of their links.
 
-A message of L ticks takes so long on the slowest link of its route, besides α. It holds faster ones, too, for
-α and a part of L; these it may enter later after that one than it must, as far as it arrives no later.
-Nodes that look alike from its sender are one *spot*, and links between spots one *arc*. A place is a spot and
-a moment by which the message can be there, before or after its slowest link. From a sender to a spot, pairs
-that have equal prices at both are one *entry*, and data with equal entries one *sort*.
+A message of L ticks holds the slowest link of its route for L ticks and α. It holds faster ones for α and a
+part of L. Those after the slowest one it may enter later than it could, as long as it does not arrive later.
+Nodes that are equivalent for its sender are one *spot*, and links between spots one *arc*. A place is a spot
+and a moment by which the message can be there, before or after its slowest link. From a sender to a spot,
+pairs with equal prices at both are one *entry*, and data with equal entries one *sort*.
 """
 
 from __future__ import annotations
@@ -18,19 +18,20 @@ from tutti.topologies.kernels import kernel
 
 FAR = 1e300
 MOST_FARES = 2**25
-"""Moments of all classes, lengths and speeds, up to which their fares are kept, not found again each time."""
+"""Largest number of link costs, of all classes, lengths and speeds, that are kept; more are computed
+again."""
 SLACK = 2
 """Ticks by which a message may be shorter or longer if all its moments stay in the same ticks."""
 ROUNDING = 1e-12
-"""Of a part of a length, relatively, so that it is not rounded up to a whole number."""
+"""Relative safety margin of a part of a length, so that it is not rounded up to a whole number."""
 
 
 Term = tuple[int, int, int, float]
-"""The number of a message, a row of prices or rents, a moment, and a factor."""
+"""The number of a message, a row of prices of data or links, a moment, and a factor."""
 
 
 class Message(NamedTuple):
-    """A sender's number, when it begins, how many ticks it has, and which speed its slowest link has."""
+    """A sender's number, the tick when it begins, its ticks, and the speed of its slowest link."""
 
     sender: int
     begin: int
@@ -39,7 +40,7 @@ class Message(NamedTuple):
 
 
 class Most(NamedTuple):
-    """By how much messages are worth more than rent at most; and the other moment, ticks and speed."""
+    """The largest excess of a message's value over its cost; and its other moment, ticks and speed."""
 
     over: FloatArray
     message: Int64Array
@@ -51,9 +52,9 @@ class TickNetwork(NamedTuple):
     Parameters
     ----------
     node
-        int64, shape (senders, spots): one of each spot, first the sender itself; -1: there are fewer.
+        int64, shape (senders, spots): a node of each spot, first the sender itself; -1: there are fewer.
     arc
-        int64, shape (arcs, 3): from which spot to which, and the class of its links, sender by sender.
+        int64, shape (arcs, 3): the spots of its ends, and the class of its links, sender by sender.
     first
         int64, shape (senders + 1,): where the arcs of each sender begin.
     alpha
@@ -61,8 +62,8 @@ class TickNetwork(NamedTuple):
     speed
         float64, shape (speeds,): all bandwidths, in parts of the largest.
     part
-        float64, shape (speeds, classes): what part of L a message holds a link whose slowest has a speed;
-        more than 1 where that is not the slowest.
+        float64, shape (speeds, classes): the part of L for which a message with this slowest speed holds a
+        link; more than 1 where the link is slower.
     """
 
     node: Int64Array
@@ -74,7 +75,7 @@ class TickNetwork(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What is asked for between each sender and spot, as kernels take it.
+    """The data that may go from each sender to each spot, as kernels take it.
 
     Parameters
     ----------
@@ -83,12 +84,12 @@ class Asked(NamedTuple):
     sums
         bool, shape (sorts,): whether each byte has a price for being sent.
     most
-        float64, shape (sorts,): bytes of all its data, of which the fastest link moves one in a tick.
+        float64, shape (sorts,): bytes of all its data, in units of what the fastest link moves in a tick.
     first
         int64, shape (sorts + 1,): where the entries of each begin.
     entry
         int64, shape (entries, 5): rows of prices at the sender and at the spot, ticks from the pairs' start
-        to the sender and from the spot to their end, and how many pairs of each datum.
+        to the sender and from the spot to their end, and the number of pairs of each datum.
     """
 
     sorts: Int64Array
@@ -99,16 +100,16 @@ class Asked(NamedTuple):
 
 
 class Fares(NamedTuple):
-    """The rents that messages of a length and slowest speed pay for links, by moment of their head.
+    """The costs of links for messages of a length and slowest speed, by the moment of their head.
 
     Parameters
     ----------
     paid
-        float64, shape (2, classes, moments): before the slowest link and after it, the least; FAR: too late.
+        float64, shape (2, classes, moments): the least, before the slowest link and after it; FAR: too late.
     since
-        int64, of that shape: from when the link is held then.
+        int64, of that shape: the moment from which the link is held then.
     held
-        int64, shape (classes,): for how many ticks; -1: it is slower.
+        int64, shape (classes,): the number of ticks for which it is held; -1: it is slower.
     """
 
     paid: FloatArray
@@ -118,7 +119,7 @@ class Fares(NamedTuple):
 
 @kernel
 def _gains(asked: Asked, price: FloatArray, transfer: float, place: int, begin: int) -> FloatArray:
-    """Return what a byte of each sort is worth from a sender at a moment to a spot, by moment.
+    """Return the value of a byte of each sort from a sender at a moment to a spot, by moment.
 
     Shape (ticks + 1, sorts).
     """
@@ -141,16 +142,16 @@ def _gains(asked: Asked, price: FloatArray, transfer: float, place: int, begin: 
 
 @kernel
 def _dearest(gains: FloatArray) -> Int64Array:
-    """Return the sorts that are worth anything, the dearest first."""
+    """Return the sorts with a positive gain, the largest first."""
     worth = np.flatnonzero(gains > 0.0)
     return worth[np.argsort(-gains[worth], kind="mergesort")]
 
 
 @kernel
 def _loaded(most: FloatArray, dearest: Int64Array, long: int, each: float, load: FloatArray) -> None:
-    """Write how many bytes of the dearest sorts a message has that takes so many ticks of `each` bytes.
+    """Write the bytes of the dearest sorts in a message that takes `long` ticks of `each` bytes.
 
-    The last tick's are all of the sort with which it begins.
+    All bytes of the last tick are of the sort with which it begins.
     """
     load[: len(dearest)] = 0.0
     left, place = (long - 1) * each, 0
@@ -164,7 +165,7 @@ def _loaded(most: FloatArray, dearest: Int64Array, long: int, each: float, load:
 
 @kernel
 def _worths(most: FloatArray, dearest: Int64Array, gains: FloatArray, each: float, worth: FloatArray) -> None:
-    """Write what messages of 1, 2, ... ticks are worth that are loaded so, by how many ticks."""
+    """Write the values of messages of 1, 2, ... ticks that are loaded so, by their ticks."""
     place, before, left = 0, 0.0, most[dearest[0]]
     for long in range(1, len(worth)):
         worth[long] = before
@@ -183,10 +184,10 @@ def _worths(most: FloatArray, dearest: Int64Array, gains: FloatArray, each: floa
 
 @kernel
 def fares_of(network: TickNetwork, rent: FloatArray, long: int, speed: int) -> Fares:
-    """Return the rents of messages of so many ticks whose slowest link has a speed.
+    """Return the link costs of messages of `long` ticks whose slowest link has a speed.
 
-    That is held for all of these, from the moment it is reached. A faster one after it may be entered later,
-    or a moment sooner.
+    The slowest link is held for all these ticks, from the moment the message reaches it. A faster one after
+    it may be entered later, or a moment sooner.
     """
     classes, moments = rent.shape
     paid = np.full((2, classes, moments), FAR)
@@ -216,7 +217,7 @@ def fares_of(network: TickNetwork, rent: FloatArray, long: int, speed: int) -> F
 def travelled(
     network: TickNetwork, fares: Fares, message: Message, cost: FloatArray, way: Int64Array
 ) -> None:
-    """Write the least rent of each place (ticks + 1, 2, spots), and the last arc on the way to it.
+    """Write the least cost of each place (ticks + 1, 2, spots), and the last arc on the path to it.
 
     `way` has shape (ticks + 1, 2, spots, 3), or no rows, and then it is not written: the arc, and the place
     before it, as whether its slowest link was passed, and a moment.
@@ -262,9 +263,9 @@ def _wait(cost: FloatArray, way: Int64Array, now: int) -> None:
 def violated(
     network: TickNetwork, asked: Asked, price: FloatArray, transfer: float, rent: FloatArray
 ) -> tuple[float, Most, Most]:
-    """Return by how much messages are worth more than rent, over L and the least α, at most; and which.
+    """Return the largest excess of a message's value over its cost, over L and the least α; and messages.
 
-    Those of which this is the most from a sender and a moment to a spot, and from a sender to a spot and a
+    These have the largest excess from a sender and a moment to a spot, and from a sender to a spot and a
     moment.
     """
     (senders, spots), ticks = network.node.shape, price.shape[1]
@@ -299,7 +300,7 @@ def violated(
 
 @kernel
 def _lower(cost: FloatArray, message: Message, bytes_: float, least: FloatArray) -> None:
-    """Lower the least rent of a byte, by its end and spot, if a message of so many bytes has less."""
+    """Lower the least cost of a byte, by its end and spot, if a message of `bytes_` bytes costs less."""
     for now in range(message.begin, len(cost) - message.long):
         for spot in range(1, cost.shape[2]):
             each = cost[now, 1, spot] / bytes_
@@ -311,10 +312,10 @@ def _lower(cost: FloatArray, message: Message, bytes_: float, least: FloatArray)
 def _compare(
     network: TickNetwork, bytes_: FloatArray, place: Any, gains: FloatArray, rents: Any, found: Any
 ) -> float:
-    """Write where messages are worth more than all before, and return by how much at most.
+    """Write messages with a larger excess than all before, and return the largest, over L and the least α.
 
-    They go from a sender and a moment to a spot; `bytes_` are the most of each sort, `rents` the least of a
-    byte and those of messages.
+    They go from a sender and a moment to a spot. `bytes_` has the most of each sort. The costs are the least
+    of a byte, and those of messages.
     """
     (sender, begin, spot), (each, costs), (begun, ended) = place, rents, found
     ticks = len(gains) - 1
@@ -342,11 +343,11 @@ def _compare(
 def coefficients(
     network: TickNetwork, asked: Asked, messages: Int64Array, point: Any
 ) -> tuple[list[Term], list[Term], FloatArray, Int64Array]:
-    """Return what rents less worth of messages is made of: of rents, and of prices of pairs that gain.
+    """Return the terms of messages' costs less their values: prices of links, and of pairs that gain.
 
-    And how many bytes are sent at a sum's price for that, which is left out; and of how many ticks at least
-    it holds. Messages are rows of a sender's number, begin, spot, end, ticks long, and speed.
-    `point` has the prices, the price of being sent, and the rents.
+    Also return the bytes that are sent at a sum's price, which is left out, and the least number of ticks for
+    which a message is valid. Messages are rows of a sender's number, begin, spot, end, ticks long, and speed.
+    `point` has the prices, the price of being sent, and the prices of links.
     """
     price, transfer, rent = point
     ticks, spots = price.shape[1], network.node.shape[1]

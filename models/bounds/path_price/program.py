@@ -1,20 +1,21 @@
-"""The bound ``path_price``: prices in time for the whole way of a message; proof in ``docs/proofs.md``.
+"""The bound ``path_price``: prices in time for the whole route of a message; proof in ``docs/proofs.md``.
 
-Time is in K ticks. φ(c, k) is the price of a byte of a pair's data in tick k, at a node as class c says; π
-that of a byte of a sum for being sent; V(o, k) what is paid for a link of class o up to moment k, its rent.
+Time is in K ticks. φ(c, k) is the price of a byte of a pair's data in tick k at a node, where c is the class
+of both. π is the price of sending a byte of a sum. V(o, k) is the price of a link of class o up to moment k.
 The best prices are a linear program:
 
-    maximize    sum over pairs of share (φ(end, K - 1) - φ(start, 0)) + π · transfers
+    maximize    sum over pairs of share (φ(end, K - 1) - φ(start, 0)) + π · transfers.
     subject to  sum over the links of its route (V(o, until) - V(o, from))
-                    ≥ sum over data of bytes (π + sum over the pairs of the datum of gains)  for every message
-                gain ≥ φ(v, q - 1) - φ(u, p), gain ≥ 0                            from u at p to v at q
-                φ(c, k) ≥ φ(c, k + 1),  V(o, k + 1) ≥ V(o, k)
-                sum over links V(o, K) = 1
+                    ≥ sum over data of bytes (π + sum over the pairs of the datum of gains)  for every
+                    message.
+                gain ≥ φ(v, q - 1) - φ(u, p), gain ≥ 0                            from u at p to v at q.
+                φ(c, k) ≥ φ(c, k + 1),  V(o, k + 1) ≥ V(o, k).
+                sum over links V(o, K) = 1.
 
-where a message has at most all bytes of each datum, though its last tick's are of one, and bytes are those
-that the fastest link moves in a tick. If that is less than the maximum times M, K ticks are too little. Rows
-of messages are added where prices break them: prices between the program's optimum and the best that are
-proven, for which fewer rows do (Ben-Ameur and Neto, Networks 49, 2007, in-out separation).
+A message has at most all bytes of each datum, though its last tick's are of one. Bytes are in units of what
+the fastest link moves in a tick. If that is less than the maximum times M, K ticks are too little. Rows of
+messages are added where prices violate them. These prices lie between the program's optimum and the best that
+are proven, for which fewer rows suffice (Ben-Ameur and Neto, Networks 49, 2007, in-out separation).
 """
 
 from __future__ import annotations
@@ -39,23 +40,24 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 MOST_ROUNDS, NEARLY = 100, 1e-3
-"""When rows are added no more: after so many times, or with prices so near to the best (relatively)."""
+"""Rows are no longer added after this many rounds, or if proven prices are this near to the best
+(relatively)."""
 BROKEN = 1e-4
-"""By how much rows are broken that are added, relatively to the largest rent."""
+"""Least violation of a row that is added, relative to the largest price of a link."""
 INWARD = 0.5
-"""Where rows are looked for, from the program's optimum towards prices that are proven: they cut off more."""
+"""Position between the optimum and proven prices at which rows are looked for: such rows cut off more."""
 MOST_PRICE = 10
-"""Of all pairs' data at once, in what they are worth if the maximum is M."""
+"""Upper limit of a price: if all pairs had it, moving the data would cost this multiple of M."""
 ACCURACY = 1e-6
-"""Of the program's optimum: prices are proven anyway."""
+"""Accuracy of the program's optimum; prices are proven separately."""
 TIDY, LOOSE = 4, 0.1
-"""How often rows are dropped, in rounds, and by how much those are loose, relatively to the largest rent."""
+"""Rounds between which loose rows are dropped, and their least slack relative to the largest link price."""
 UNIT = 2**16
-"""Speeds are in this part of the largest bandwidth, upwards."""
+"""Number of units in the largest bandwidth in which speeds are counted, rounded up."""
 NEVER = 2**40
-"""More than any number of ticks."""
+"""A number above any number of ticks."""
 GREATEST, COUNTED = 2**30, 2**60
-"""Largest whole number, and largest value or rent of a message in `UNIT`: the check adds in 64 bits."""
+"""Largest price, and largest value or cost of a message in `UNIT`: the check adds in 64 bits."""
 
 
 class PathPrices(NamedTuple):
@@ -67,7 +69,7 @@ class PathPrices(NamedTuple):
 
 
 class Point(NamedTuple):
-    """Such prices as floats, π in an array of one."""
+    """The same prices as floats, with π in an array of one entry."""
 
     price: FloatArray
     transfer: FloatArray
@@ -75,7 +77,7 @@ class Point(NamedTuple):
 
 
 class StartPrices(NamedTuple):
-    """Prices that are proven, and what the fastest link moves in one of their ticks, in M."""
+    """Prices that are proven, and the data that the fastest link moves in one of their ticks, in M."""
 
     tick: Fraction
     prices: PathPrices
@@ -90,7 +92,7 @@ class MessageTerms(NamedTuple):
     sent: FloatArray
 
     def only(self, kept: BoolArray) -> MessageTerms:
-        """Return some of them."""
+        """Return the chosen messages."""
         number, tables = np.cumsum(kept) - 1, []
         for table in (self.rents, self.prices):
             message = table[:, 0].astype(np.int64)
@@ -107,13 +109,13 @@ class ItineraryProgram:
     Parameters
     ----------
     pairs
-        Who must hear from whom.
+        The pairs of ranks of which the second must receive the first's data.
     alpha
-        int64, shape (links,): of each link in ticks, downwards.
+        int64, shape (links,): α of each link in ticks, rounded down.
     most
-        float64, shape (data,): of each datum, in what the fastest link moves in a tick, or more.
+        float64, shape (data,): size of each datum, in what the fastest link moves in a tick, rounded up.
     columns
-        Of φ at most, if there are fewer classes: with more, ticks have the same price together.
+        Largest number of columns of φ, unless there are more classes. Ticks share columns where needed.
     until
         When it ends, in the seconds of `topologies.kernels.now`.
     """
@@ -126,7 +128,7 @@ class ItineraryProgram:
 
     @cached_property
     def network(self) -> TickNetwork:
-        """For kernels."""
+        """The network for kernels."""
         topology, first = self.pairs.topology, np.unique(self.pairs.kind, return_index=True)[1]
         rates = [topology.bandwidth[link] for link in first.tolist()]
         speeds = sorted(set(rates))
@@ -139,7 +141,7 @@ class ItineraryProgram:
 
     @cached_property
     def asked(self) -> Asked:
-        """For kernels."""
+        """The data for kernels."""
         pairs, network, (come, left) = self.pairs, self.network, self._window
         holders = pairs.topology.holders
         own = network.node[:, :1]
@@ -162,17 +164,17 @@ class ItineraryProgram:
 
     @cached_property
     def share(self) -> FloatArray:
-        """Of each pair's datum."""
+        """The share of each pair's datum."""
         return np.array([float(share) for share in self.pairs.data.values()])[self.pairs.datum]
 
     @cached_property
     def links(self) -> Int64Array:
-        """How many links are of each class."""
+        """The number of links of each class."""
         return np.bincount(self.pairs.kind)
 
     @cached_property
     def _window(self) -> tuple[Int64Array, Int64Array]:
-        """Ticks of each row of prices from the start of its pair, and to its end; `NEVER` for never."""
+        """Ticks from the start of a pair, and to its end, for each row of prices; `NEVER` without a path."""
         pairs, apart = self.pairs, length_distances(self.pairs.topology, self.alpha)
         pair, node = np.divmod(np.unique(pairs.row, return_index=True)[1], pairs.topology.num_nodes)
         ticks = np.stack([apart[pairs.start[pair], node], apart[node, pairs.end[pair]]]).astype(np.int64)
@@ -180,7 +182,7 @@ class ItineraryProgram:
         return come, left
 
     def _columns(self, ticks: int) -> Int64Array:
-        """Return the columns of φ, shape (classes, ticks): a window's are equally many ticks each."""
+        """Return the columns of φ, shape (classes, ticks); those of a class have equally many ticks each."""
         come, left = self._window
         first, last = np.where(come == NEVER, 0, come), np.where(left == NEVER, 0, ticks - left)
         open_ = np.maximum(last - first, 1)
@@ -190,12 +192,12 @@ class ItineraryProgram:
 
     @property
     def sent(self) -> float:
-        """What each π is paid for, in M."""
+        """The data for which π is paid, in M."""
         shares = [float(share) for share in self.pairs.data.values()]
         return float(np.dot(shares, self.pairs.transfers))
 
     def value(self, prices: PathPrices) -> Fraction:
-        """Return what moving all costs over all rents: what the fastest link moves in a tick, over M."""
+        """Return the cost of moving all data over the sum of link prices; in a tick's bytes, over M."""
         pairs, cost = self.pairs, Fraction(0)
         for share, first, last, transfers in zip(
             pairs.data.values(), pairs.first[:-1], pairs.first[1:], pairs.transfers.tolist(), strict=True
@@ -212,8 +214,8 @@ class ItineraryProgram:
     ) -> tuple[float, Fraction, PathPrices] | None:
         """Return the last program's maximum, the largest proven value, and its prices; None for none.
 
-        It ends where one of them tells whether the value asked for is reached, but for what a tick is of all.
-        It starts from prices for another number of ticks, if there are some. Messages are added to the pool.
+        It ends where one of them tells whether the value asked for is reached, to within one tick of all. It
+        starts from prices for another number of ticks, if there are some. Messages are added to the pool.
         """
         pool[:] = [one.only(one.last <= ticks) for one in pool]
         best: tuple[Fraction, PathPrices] | None = None
@@ -226,7 +228,7 @@ class ItineraryProgram:
             inner = self._point(best[1])
         tidied = most = math.inf
         for turn in range(MOST_ROUNDS):
-            prune = turn % TIDY == 0 and (not turn or most < tidied * (1 - NEARLY))  # or the same come back
+            prune = turn % TIDY == 0 and (not turn or most < tidied * (1 - NEARLY))  # else the same come back
             tidied = most if prune else tidied
             found = self._optimum(ticks, pool, prune=prune)
             if found is None:
@@ -244,9 +246,9 @@ class ItineraryProgram:
     def _tested(
         self, inner: Point | None, outer: Point
     ) -> tuple[Point, tuple[Fraction, PathPrices], Int64Array]:
-        """Return prices between, what they prove, and messages that are worth more than their rent.
+        """Return prices between, what they prove, and messages whose value exceeds their cost there.
 
-        Where there are none, the outer prices and theirs.
+        If there are no such messages, the outer prices are tested.
         """
         point = self._whole(_between(inner or outer, outer))
         over, begun, ended = self._broken(point)
@@ -261,9 +263,9 @@ class ItineraryProgram:
         return violated(self.network, self.asked, point.price, float(point.transfer[0]), point.rent)
 
     def _raised(self, point: Point, over: float) -> tuple[Fraction, PathPrices]:
-        """Return prices whose rents are raised until no message earns more than its rents, and their value.
+        """Return prices with links' prices raised until no message gains more than it pays, and their value.
 
-        The value is 0 if the raised rents are too large for the checker, which adds in 64 bits.
+        The value is 0 if the raised prices are too large for the checker, which adds in 64 bits.
         """
         price, transfer, rent = (one.astype(np.int64) for one in point)
         raised = rent + (int(np.ceil(over)) + 1) * np.arange(rent.shape[1])
@@ -272,7 +274,7 @@ class ItineraryProgram:
         return self.value(prices) if sums <= COUNTED else Fraction(0), prices
 
     def _optimum(self, ticks: int, pool: list[MessageTerms], *, prune: bool) -> tuple[float, Point] | None:
-        """Return the maximum under these messages' rows, and where it is."""
+        """Return the maximum under these messages' rows, and the prices there."""
         from scipy.sparse import vstack
 
         phi, kinds = self._columns(ticks), len(self.links)
@@ -315,7 +317,7 @@ class ItineraryProgram:
         return Point(*(np.rint(one * unit) for one in point))
 
     def _point(self, prices: PathPrices) -> Point:
-        """Return prices whose rents add up to 1."""
+        """Return the prices, scaled so that those of links add up to 1."""
         rents = float(self.links @ prices.rent[:, -1])
         return Point(prices.price / rents, np.array([prices.transfer / rents]), prices.rent / rents)
 
@@ -327,7 +329,7 @@ class ItineraryProgram:
 
 
 def _stretched(point: Point, ticks: int, longer: float) -> Point:
-    """Return prices of so many ticks, alike in parts of the time, each by so much longer."""
+    """Return prices over `ticks` ticks with the same course over time; data is `longer` times as dear."""
     old = point.price.shape[1]
     sooner = np.arange(ticks) * old // ticks
     moments = np.arange(ticks + 1) * (old / ticks)
@@ -336,18 +338,18 @@ def _stretched(point: Point, ticks: int, longer: float) -> Point:
 
 
 def _between(inner: Point, outer: Point) -> Point:
-    """Return prices between others."""
+    """Return prices between two others."""
     return Point(*(INWARD * one + (1 - INWARD) * other for one, other in zip(inner, outer, strict=True)))
 
 
 def _part(speed: Fraction, rate: Fraction) -> float:
-    """Return what part of its time on a link of a speed a message takes on one of a rate, 1 only if equal."""
+    """Return the part of its time on a link of `speed` that a message takes at `rate`; 1 only if equal."""
     part = float(speed / rate)
     return part if part != 1.0 or speed == rate else float(np.nextafter(1.0, 2.0 * (speed > rate)))
 
 
 def _chosen(begun: Most, ended: Most, least: float) -> Int64Array:
-    """Return messages whose value exceeds their rent by more than `least`, as `coefficients` does."""
+    """Return messages whose value exceeds their cost by more than `least`, as `coefficients` takes them."""
     sender, begin, spot = np.nonzero(begun.over > least)
     first = np.stack([sender, begin, spot, *begun.message[sender, begin, spot].T])
     sender, spot, end = np.nonzero(ended.over > least)

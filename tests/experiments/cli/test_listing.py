@@ -36,7 +36,7 @@ def test_the_list_of_methods_says_what_each_does_and_needs(tutti):
         ("shifted_ring", ["a circulant network, links i to i ± a for all i"]),
         ("ccube", ["8 ranks without switches with two disjoint binary trees, as dgx1 is"]),
         ("tto", ["a 2D mesh of at least 3x3"]),
-        ("min_latency", ["at most 256 ranks, 1024 if alike"]),
+        ("min_latency", ["at most 256 ranks, 1024 if equivalent"]),
         ("expansion", ["a network in the papers' notation, such as L(C(16,{3,4}))"]),
         (
             "allreduce_trees",

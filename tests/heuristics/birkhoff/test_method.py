@@ -118,7 +118,7 @@ def test_every_rank_ends_with_its_column_where_most_stays_inside(text, inside):
 
 @pytest.mark.parametrize("form", ["random", "block:8:1", "block:8:0.95"])
 def test_a_small_size_takes_no_longer_than_sending_straight(form):
-    """Per host one message of all that its ranks get, and no crumbs: α is 7 times less often paid outside."""
+    """Hosts exchange one message of all that their ranks send each other: α is paid 7 times less outside."""
     where, size = parse_topology("dgx_h100:4"), Fraction(10**6)
     asked = Problem(where, collective("all-to-all", where.num_ranks, matrix=form), size)
     straight = find_method("direct").synthesize(asked, None, RNG)

@@ -23,7 +23,7 @@ def negabinary(digits):
 
 
 def distances(schedule):
-    """How far apart sender and receiver are in each step, the shorter way round."""
+    """The distances of sender and receiver in each step, the shorter way round."""
     ranks = schedule.topology.num_ranks
     away = (schedule.target - schedule.source) % ranks
     away = np.minimum(away, ranks - away)
@@ -96,7 +96,7 @@ def test_bytes_times_distance_come_near_to_two_thirds_of_a_butterfly_of_powers_o
 @for_each("size", [4, 6, 8, 10, 16, 24])
 @for_each("ranks", [64, 128])
 def test_groups_that_begin_anywhere_send_each_other_up_to_a_third_less(made, ranks, size):
-    """On average over where the first group begins, beside distances N/2, ..., 2, 1 (the paper's 33 %)."""
+    """The mean over starts of the first group, beside distances N/2, ..., 2, 1 (the paper's 33 %)."""
 
     def between(schedule):
         groups = (np.arange(ranks) + np.arange(size)[:, None]) // size  # a line for each beginning

@@ -1,4 +1,4 @@
-"""Butterflies: what ranks hold, of partners by hand."""
+"""Butterflies: the data that ranks hold, with partners given by hand."""
 
 import numpy as np
 

@@ -35,7 +35,7 @@ GRIDS = (
 
 
 def replay(rows, ranks):
-    """Who has what at the end, every step on what was there before it; nothing may come twice."""
+    """The data that each rank has at the end; a step sends what was there before it; nothing comes twice."""
     has = np.eye(ranks, dtype=bool)
     for step in range(1, int(rows.step.max()) + 1):
         before = has.copy()
@@ -126,7 +126,7 @@ def test_themis_alternates_on_a_square_and_halves_what_blueconnect_needs(made):
 
 
 def test_themis_weighs_dimensions_by_bandwidth():
-    """By hand: 3/4 of D at rate 4 and 3/16 at rate 1 take alike long, so the order repeats."""
+    """The times 3/4 of D at rate 4 and 3/16 at rate 1 are equal, so the order repeats."""
     grid = Grid((4, 4), (LineKind.SWITCH, LineKind.SWITCH))
     orders = balanced_orders(grid, [Fraction(4), Fraction(1)], 3, (0, 1))
     assert orders == [(0, 1), (0, 1), (0, 1)]

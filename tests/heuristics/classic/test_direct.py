@@ -69,7 +69,7 @@ def test_a_schedule_of_one_transfer_too_many_is_unsupported(monkeypatch, kind, g
 
 
 def test_routes_too_long_for_a_table_are_refused_before_they_are_made():
-    """From each of n ranks the others are 1 + 1 + 2 + 2 + ... + n/2 = n^2/4 hops away."""
+    """The others are 1 + 1 + 2 + 2 + ... + n/2 = n^2/4 hops away from each of n ranks."""
     with pytest.raises(
         NoSchedule, match=rf"^topology ring:1024: .* of {1024 * 1023} pairs have {1024**3 // 4} links in all"
     ):

@@ -16,7 +16,7 @@ EXCHANGES = [name for name, one in ALGORITHMS.items() if one.exchange]
 
 
 def crossing(schedule):
-    """What each rank sends to other hosts, in units of M."""
+    """The data that each rank sends to other hosts, in units of M."""
     topology = schedule.topology
     host = topology.hosts[: topology.num_ranks]
     away = host[schedule.source] != host[schedule.target]
@@ -42,7 +42,7 @@ def test_every_pair_of_algorithms_exchanges_everything(made, inside, between):
 
 
 def test_an_all_to_all_has_one_message_a_rank_and_host(made):
-    """On two hosts: along the rail, all that is for the other host to the same place there."""
+    """All data for the other of two hosts goes along the rail, to the same place there."""
     schedule = made(HIERARCHICAL, "dgx_h100:2", "all-to-all")
     across = {
         (int(a), int(b)) for a, b in zip(schedule.source, schedule.target, strict=True) if a // 8 != b // 8

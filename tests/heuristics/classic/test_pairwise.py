@@ -1,4 +1,4 @@
-"""Pairwise exchange: who sends to whom in which step, in groups too."""
+"""Pairwise exchange: the sender and receiver of each message in each step, in groups too."""
 
 from fractions import Fraction
 

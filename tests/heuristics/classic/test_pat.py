@@ -14,7 +14,7 @@ CASES = [(ranks, most) for ranks in (2, 3, 5, 8, 12, 13, 16, 33) for most in (0,
 
 
 def span(ranks, most):
-    """The distances that one top has: the least power of two of them that leaves at most so many tops."""
+    """The distances below one top: the least power of two that leaves at most `most` tops."""
     return next(2**k for k in range(20) if ceil(ranks / 2**k) <= (most or ranks))
 
 

@@ -1,4 +1,4 @@
-"""What would not fit is refused before anything is built, in one line."""
+"""Schedules that would not fit are refused before anything is built, in one line."""
 
 from fractions import Fraction
 

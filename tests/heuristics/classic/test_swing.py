@@ -57,8 +57,8 @@ def test_the_latency_optimal_version_goes_to_the_nearest_first(made):
         ("ring:8", 1 + 1 + 3),
         # One link along each dimension: two parts of M/6 over each of a rank's three links in each step
         ("torus:2x2x2", 3),
-        # Dimension 0 has links both ways, dimension 1 one. Of four parts of M/4 two share that of dimension 1
-        # in steps 1 and 2, and two each of those of dimension 0 in step 3: M/2 three times
+        # Dimension 0 has two links, dimension 1 one. Of four parts of M/4 two share that of dimension 1 in
+        # steps 1 and 2, and two each of those of dimension 0 in step 3: M/2 three times
         ("torus:4x2", 3 * Fraction(3, 2)),
     ],
 )

@@ -1,4 +1,4 @@
-"""Chains: who sends how much in each exchange, counted by hand."""
+"""Chains: the messages and items that each rank sends in each exchange, counted by hand."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from tutti.heuristics.hybrid.method import Chain, exchanges
 
 
 def sent(chain):
-    """Return of each exchange how many messages, and how many items, each rank sends."""
+    """Return for each exchange the numbers of messages and of items that each rank sends."""
     ranks = np.arange(np.prod(chain.radices))
     found = []
     for one in exchanges(chain, ranks):
@@ -20,7 +20,7 @@ def sent(chain):
 @pytest.mark.parametrize(
     ("chain", "messages", "items"),
     [
-        # all eight at once: seven messages with all eight items; or an item each, and back
+        # all eight in one exchange: seven messages with all eight items; or an item each, and back
         (Chain((8,), (0,), 0, (8,)), [7], [56]),
         (Chain((8,), (0,), 1, (8,)), [7, 7], [7, 7]),
         # doubling, and halving: 4 + 2 + 1 items
@@ -36,7 +36,7 @@ def test_each_rank_sends_to_those_of_other_digits(chain, messages, items):
 
 
 def test_a_folded_digit_has_fewer_ranks_with_sums():
-    """Of four ranks the first two get two items each, sum them with nobody, and tell all."""
+    """The first two of four ranks get two items each, sum them alone, and send them to all."""
     (up, up_items), (down, down_items) = sent(Chain((4,), (0,), 1, (2,)))
     assert (up, up_items) == ([1, 1, 2, 2], [2, 2, 4, 4])
     assert (down, down_items) == ([3, 3, 0, 0], [6, 6, 0, 0])

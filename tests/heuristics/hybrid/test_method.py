@@ -81,7 +81,7 @@ def test_parts_use_ports_and_adapters_in_turn():
 
 @pytest.mark.parametrize(("number", "ways"), [(1, 1), (2, 1), (7, 1), (8, 4), (12, 8), (64, 32)])
 def test_factorizations_are_ordered(number, ways):
-    """Of 2^n there are 2^(n - 1), as of n as a sum; 12 has 12, 2·6, 6·2, 3·4, 4·3 and three of 2·2·3."""
+    """The number 2^n has 2^(n - 1), as n has as sums; 12 has 12, 2·6, 6·2, 3·4, 4·3 and three of 2·2·3."""
     found = factorizations(number)
     assert len(set(found)) == len(found) == ways
     assert {int(np.prod(one)) for one in found} == {number}

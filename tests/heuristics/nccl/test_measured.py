@@ -15,7 +15,7 @@ NETWORKS = {"12 GPUs": "gb200_nvl72:3?ranks=4+4+4", "24 GPUs": "gb200_nvl72:3?ra
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['system']}, {row['algorithm']}")
 def test_a_schedule_is_at_most_4_percent_faster_than_measured(made, seconds, row):
-    """No overhead of launches and protocols is modelled, so ours is the faster one."""
+    """The model has no overhead of launches and protocols, so ours is the faster one."""
     (text,) = (network for name, network in NETWORKS.items() if name in row["system"])
     size = int(row["bytes"])
     schedule = made(METHODS["nccl"], text, row["collective"], size, options={"algorithm": row["algorithm"]})

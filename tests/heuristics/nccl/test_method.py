@@ -1,4 +1,4 @@
-"""What NCCL would run: legal schedules on rings, trees and switches, and what is said of them."""
+"""NCCL's choice: legal schedules on rings, trees and switches, and the notes on them."""
 
 from fractions import Fraction
 

@@ -1,10 +1,10 @@
 """NCCL's choices, against a calculation by hand from its constants.
 
-For each machine and collective stand the latency (base, hops inside hosts, hops between them) and the
-bandwidth of M (that of all channels, what the protocol and its limits leave of it, and the algorithm's part)
-of everything that NCCL has for it; and for each size the factors by which trees with LL, LL128 and Simple
-then fall short. Channels: one DGX A100 12 of 20 GB/s, several 8 of 24 (192 in all); one DGX H100 12 of 30,
-with NVLS 16 of 24; several 8 of 45; a DGX-1 6 of 20, on rings of unlike order.
+For each machine and collective a table has everything that NCCL offers. An entry is the latency (base, hops
+inside hosts, hops between them) and the bandwidth of M (that of all channels, reduced by the protocol and its
+limits, and the algorithm's part). For each size there are the factors by which trees with LL, LL128 and
+Simple fall short. Channels: one DGX A100 has 12 of 20 GB/s, several have 8 of 24 (192 in all). One DGX H100
+has 12 of 30, with NVLS 16 of 24; several have 8 of 45. A DGX-1 has 6 of 20, on rings of different order.
 """
 
 import math
@@ -22,7 +22,7 @@ from tutti.topologies.text import parse_topology
 
 KB, MB, GB = 2**10, 2**20, 2**30
 WHOLE = (1, 1, 1)
-"""No factor: beyond 64 bytes times 2^23."""
+"""Factors of 1, beyond 64 bytes times 2^23."""
 
 A100 = {
     "ring ll": (6.6 + 14 * 0.6, 87.7 * 8 / 14),
@@ -41,7 +41,7 @@ TWO_A100 = {
     "tree simple": (8.4 + 2 * (7 * 4 + 14), 192 * 0.92 / 2),
 }
 FEW_BYTES = {**TWO_A100, "ring simple": (8.4 + 28 * 3.4 + 2 * 14, 192 * 16 / 30)}
-"""Less than 64 bytes a channel and rank: 8 x 16 x 64 = 8,192 bytes."""
+"""The times for less than 64 bytes a channel and rank: 8 x 16 x 64 = 8,192 bytes."""
 TWO_AMD = {**TWO_A100, "ring ll": (6.6 + 28 * 2 + 2 * 2.7, 22.5 * 16 / 30)} | {
     "ring ll128": (14 + 28 * 2 + 2 * 4, 8 * 20 * 16 / 30),
     "ring simple": (1.4 * (8.4 + 28 * 6 + 2 * 14), 192 * 16 / 30),

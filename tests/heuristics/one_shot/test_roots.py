@@ -1,4 +1,4 @@
-"""Who adds up: roots of lines, found by hand."""
+"""The ranks that add up: roots of lines, found by hand."""
 
 import numpy as np
 import pytest

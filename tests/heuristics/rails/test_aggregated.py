@@ -1,4 +1,4 @@
-"""Rails on machines whose switches multicast (and add): legal, over when planned, near the bound."""
+"""Rails on machines whose switches multicast (and add): legal, done when planned, near the bound."""
 
 import functools
 from fractions import Fraction
@@ -93,8 +93,8 @@ def test_an_allreduce_of_one_part_by_hand():
 def test_an_allgather_of_one_part_by_hand():
     """Two machines of three ranks, shards of 100 units; an α of 3 s, and 1 s a unit by ports, 2 by adapters.
 
-    Across at once, 203 + 3; the own shard goes up, 103, and two come down as one message, 203. What came
-    across goes up at 206, so that two come down from 309 on, when the own ones have.
+    Across first, 203 + 3; the own shard goes up, 103, and two come down as one message, 203. What came across
+    goes up at 206, so that two come down from 309 on, when the own ones have.
     """
     course = play(MachineCosts(2, 3, 100, 1.0, 3.0, 2.0, 3.0), 1.0, 100, 1, adds=False)
     found = {(job.way, job.hop): start for job, start in zip(course.jobs, course.start, strict=True)}

@@ -66,7 +66,7 @@ def line_and_load(text, size):
 @for_each("size", SIZES)
 @for_each("text", MACHINES)
 def test_an_allgather_is_legal_and_done_when_its_timeline_says(text, size):
-    """Where switches multicast, another may be over sooner."""
+    """A schedule for switches that multicast may end sooner."""
     schedule = rails(text, size=size)
     verify(schedule)
     line, load = line_and_load(text, size)
@@ -106,8 +106,8 @@ def test_a_reduce_scatter_takes_as_long_and_an_allreduce_at_most_twice(text, siz
 def test_where_neither_waits_the_time_is_that_of_the_bytes_and_an_alpha_a_message():
     """Ports bring V = G - 1 streams up to the end, adapters the rest W: V/v + (K + 1) α and W/n + (L + 1) α.
 
-    V + W is 15/16 M, so that (v, n)-weighted the time is the bound and (v (K + 1) + n (L + 1)) α/(v + n), to
-    1e-5: both are done together to that much only, and the later one is the time.
+    V + W is 15/16 M. So the time weighted by (v, n) is the bound and (v (K + 1) + n (L + 1)) α/(v + n), to
+    1e-5. Both end together to that accuracy only, and the later one is the time.
     """
     line, load = line_and_load("dgx_a100:2", GIGABYTE)
     sent, pieces, tails = line.counts
@@ -149,7 +149,7 @@ def test_a_gigabyte_is_cut_at_whole_bytes(text):
 
 
 def test_a_port_has_at_least_the_messages_that_doubling_needs():
-    """What is told of at most doubles with each message: ⌈log2 G⌉ for a machine's own shards."""
+    """The shards that were sent at most double with each message: ⌈log2 G⌉ for a machine's own shards."""
     for text, ranks in (("switch2d:5x3", 5), ("dgx_a100:2", 8)):
         for size in SIZES:
             assert line_and_load(text, size)[0].counts[0] >= math.ceil(math.log2(ranks))

@@ -103,7 +103,7 @@ def test_every_message_starts_when_the_plan_says(text, number):
 
 @pytest.mark.parametrize("text", NETWORKS)
 def test_with_patience_there_are_fewer_messages_and_none_is_late(text):
-    """What a link waited for in vain the simulator sends at once."""
+    """If a link waited in vain, the simulator sends without the wait."""
     hasty, patient = (planned(text, 0, patience) for patience in (0.0, 5.0))
     assert len(patient[0].spread.route) < len(hasty[0].spread.route)
     assert patient[3].time <= patient[1] * (1 + 1e-9)
@@ -112,7 +112,7 @@ def test_with_patience_there_are_fewer_messages_and_none_is_late(text):
 def test_two_planes_of_two_by_hand():
     """Own shards cross while the rail's are on their way (2 α + m/v); these then cross, too: α + m/w.
 
-    A kilobyte is not worth a second message, an α of 0.5 us each: m is 250 B, v 50 GB/s, w 100 GB/s.
+    A kilobyte does not repay a second message, an α of 0.5 us each: m is 250 B, v 50 GB/s, w 100 GB/s.
     """
     expected = 2 * ALPHA + 250 / 50e9 + ALPHA + 250 / 100e9
     assert simulate(rails("rfs:1x2x2", size=1000), 1000).time == pytest.approx(expected, rel=1e-9)
@@ -167,7 +167,7 @@ def check_way(topology, way, source, target):
         "torus:4x4",  # rings of four are no rails
         "rfs:1x1x8",  # one dimension
         "fat_tree:2,4,2",  # switches are linked
-        "rfs:2x2x2?drop_links=0-4",  # planes are unlike
+        "rfs:2x2x2?drop_links=0-4",  # planes differ
         "dragonfly:4x5",
     ],
 )
@@ -194,7 +194,7 @@ def test_other_networks_are_unsupported(text, reason):
 
 @pytest.mark.parametrize("text", ["rfs:1x512x2", "rfs:1x128x9", "rfs:4x32x16"])
 def test_what_is_too_large_is_refused_soon(text):
-    """512 x 511 links in each of 2 planes; 128 x 127 shards on their way in each of 9; 2,048 ranks."""
+    """512 x 511 links in each of 2 planes; 128 x 127 shards move in each of 9; 2,048 ranks."""
     with pytest.raises(Unsupported, match="needs machines"):
         rails(text)
 

@@ -1,4 +1,4 @@
-"""Rails between planes, part by part: trees, what rails bring, and how a plane spreads it."""
+"""Rails between planes, part by part: trees, the pieces that rails bring, and how a plane spreads them."""
 
 from collections import Counter
 
@@ -105,8 +105,8 @@ def test_whole_shards_through_a_switch_follow_each_other():
 
 
 def test_through_a_switch_four_messages_bring_seven_shards():
-    """The second starts before the first is there; the third takes two shards of the rank three before, which
-    has its own and the one that the first brought; the fourth takes the three that the rank five before has.
+    """The second starts before the first is there. The third takes two shards of the rank three before, which
+    has its own and the one that the first brought. The fourth takes the three that the rank five before has.
     """
     brought = feed(Rail(8, 100, 2.0, 3.0, True), Sizes(1.0, 0))
     assert brought.owner.tolist() == [0, 1, 2, 3, 4, 5, 6, 7]

@@ -46,7 +46,7 @@ def test_two_unequal_links():
 def test_two_messages_in_turn():
     """4 MB down a path of 1 and then 1/2 MB/us in two messages, of x and 4 - x MB.
 
-    The second leaves the middle at max(6, 2 + 3x), when it has come and the first is gone, and takes
+    The second leaves the middle when it has come and the first has left, at max(6, 2 + 3x). It takes
     1 + 2 (4 - x): T = max(15 - 2x, 11 + x), which is least, 37/3, for x = 4/3; halves take 13.
     """
     found = search(of_links(3, (0, 1, 1), (1, 2, Fraction(1, 2))), "broadcast", 1, 4 * MEGABYTE)

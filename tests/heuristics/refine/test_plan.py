@@ -39,7 +39,7 @@ GROUPS = {
     "free": free_group,
     "all": lambda topology: automorphisms(topology).some_elements(64),
 }
-"""Of symmetries: all keep the rank in the middle of a mesh, and the links on its axes."""
+"""Groups of symmetries: all keep the rank in the middle of a mesh, and the links on its axes."""
 
 
 def instance(text, kind, *, group="free", pieces=3):
@@ -87,7 +87,7 @@ def test_a_schedule_is_followed(text, kind):
 
 
 def test_parcels_of_an_item_may_have_several_roots():
-    """Blink sums a shard up at one rank or two, not its owner; empty parcels take the ways of these."""
+    """Blink sums a shard up at one rank or two, not its owner; empty parcels copy their routes."""
     problem = instance("mesh:3x3", "allreduce", group="none", pieces=4)
     start = METHODS["blink"].synthesize(problem.problem, METHODS["blink"].options(), np.random.default_rng(0))
     followed = of_schedule(problem, start)
@@ -105,7 +105,7 @@ def test_parcels_of_an_item_may_have_several_roots():
     ("text", "items", "links"), [("mesh:3x3", 3, 4), ("mesh:5x5", 6, 12), ("mesh:2x3", 2, 4)]
 )
 def test_one_item_and_one_timeline_of_each_orbit(text, items, links):
-    """By Burnside's lemma: of 80 links of `mesh:5x5` each of two reflections keeps 8, those on its axis."""
+    """Burnside's lemma: each of two reflections keeps 8 of 80 links of `mesh:5x5`, those on its axis."""
     problem = instance(text, "allgather", group="all")
     assert len(problem.items) == items
     assert problem.roads.link.max() + 1 == links

@@ -32,7 +32,7 @@ def test_proven_optima_are_found(text, kind):
 
 @pytest.mark.parametrize("kind", ["broadcast", "reduce", "gather", "scatter"])
 def test_rooted_collectives(kind):
-    """Over one link of two ranks: α and the bytes, and for a shard half of them."""
+    """The link between two ranks takes α and the bytes, and for a shard half of them."""
     part = 1 if kind in ("broadcast", "reduce") else 2
     assert found("mesh:2x1", kind, seconds=0.02) == pytest.approx(0.5 + 4 / part)
 

@@ -29,7 +29,7 @@ def test_what_one_rank_does_is_a_schedule_of_all(text, shard, kind):
 
 
 def of_all(network, what, shard):
-    """What is found, and its time."""
+    """The time and the schedule that are found."""
     alike, each = VertexTransitiveNetwork.of(network), what.kind == "all-to-all"
     time, played = alike.searched(float(shard), np.random.default_rng(0), each=each)
     return time, (alike.all_to_all if each else alike.allgather)(what, played)
@@ -53,7 +53,7 @@ def test_ranks_that_differ_copying_switches_and_many_ranks_have_none(text):
 
 @pytest.mark.parametrize("kind", ["allgather", "reduce-scatter"])
 def test_bytes_count_beside_alpha(kind):
-    """At 32 KB a shard takes a sixth of α on an adapter: where messages wait, 10.9 % above the bound."""
+    """A shard of 32 KB takes a sixth of α on an adapter: where messages wait, 10.9 % above the bound."""
     network, size = parse_topology("dgx_a100:2"), Fraction(32000)
     problem = Problem(network, collective(kind, 16), size)
     schedule = METHOD.synthesize(problem, METHOD.options(), np.random.default_rng(0))
@@ -74,9 +74,7 @@ def test_an_all_to_all_behind_switches_is_near_the_fewest_alpha():
 def test_many_ranks_are_refused_unless_alike():
     options = METHOD.options()
     METHOD.supports(Problem(parse_topology("dgx_a100:33"), collective("allgather", 264)), options)
-    refused = pytest.raises(
-        Unsupported, match="at most 256 ranks, or 1024 that are all alike behind switches"
-    )
+    refused = pytest.raises(Unsupported, match="at most 256 ranks, or 1024 equivalent ones behind switches")
     with refused:
         METHOD.supports(Problem(parse_topology("torus:17x16"), collective("allgather", 272)), options)
     with refused:

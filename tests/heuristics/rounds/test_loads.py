@@ -1,4 +1,4 @@
-"""Which datum goes with which message: no datum has a better choice, by brute force."""
+"""The choice of messages for data: no datum has a better choice, by brute force."""
 
 import itertools
 
@@ -50,7 +50,7 @@ def test_no_datum_has_a_better_path(spans):
 
 
 def is_tree(way):
-    """Whether a datum of rank 0 so gets to 1, 2 and 3, each by one message that left after it was there."""
+    """Whether a datum of rank 0 gets to 1, 2 and 3 so, each by one message that left after it was there."""
     arrival = {0: 0}
     for message in sorted(way, key=lambda number: STARTS[number]):
         source, target = ENDS[message]
@@ -74,7 +74,7 @@ def test_no_node_gets_a_datum_better_by_another_message(spans):
 
 
 def test_who_does_not_want_a_datum_gets_it_to_pass_it_on(spans):
-    """From 0 to 3 alone: over 1 or over 2, and over no one else."""
+    """A datum from 0 to 3 goes over 1 or over 2, and to no other rank."""
     wanted, via = np.eye(4, dtype=np.bool_), np.full((1, 4), -1, dtype=np.int32)
     wanted[3, 0] = True
     _choose_trees(spans, np.zeros(1, np.int32), wanted, np.ones(1), 4, via)
@@ -82,7 +82,7 @@ def test_who_does_not_want_a_datum_gets_it_to_pass_it_on(spans):
 
 
 def test_switches_get_only_what_they_pass_on():
-    """0 tells 1 directly, and the switch 2; nobody needs that."""
+    """Rank 0 sends to 1 directly, and to the switch 2, which has no use for it."""
     links = [Link(0, 1), Link(1, 0), Link(0, 2), Link(2, 1)]
     network = Topology.from_links("star", 2, links, num_switches=1, multicast=[2])
     starts = np.array([0, 0, 0, 1])

@@ -71,7 +71,7 @@ def test_a_byte_takes_as_many_alpha_as_ranks_that_tell_each_other(text, rounds, 
 
 @pytest.mark.parametrize(("text", "rounds"), [("dgx_a100:1", 5), ("switch2d:2x2", 4), ("complete:4", 1)])
 def test_a_byte_is_added_up_in_one_shot(text, rounds):
-    """In as many α as a reduce-scatter, where two halves take twice as many."""
+    """The sum takes as many α as a reduce-scatter, and two halves take twice as many."""
     assert simulate(made(text, "allreduce", Fraction(1)), 1).time == pytest.approx(rounds * ALPHA, rel=1e-2)
 
 
@@ -101,7 +101,7 @@ def test_groups_take_only_what_they_need(kind):
     ],
 )
 def test_who_forwards_what_it_does_not_want_passes_it_on(text, details):
-    """Else it would have nothing to add to the sum, backwards."""
+    """Backwards it would otherwise have nothing to add to the sum."""
     made(text, "reduce-scatter", Fraction(3, 4), **details)
 
 

@@ -1,4 +1,4 @@
-"""Messages by which all know all: replayed with sets, and in as few α as there can be."""
+"""Messages by which all ranks have all data: replayed with sets, and in as few α as possible."""
 
 import itertools
 from collections import defaultdict
@@ -13,7 +13,7 @@ from tutti.topologies.text import parse_topology
 
 
 def found(text, until, symmetric=True):
-    """Messages on a network by which all know all at a time, over the denominator of α, or None."""
+    """Messages on a network by which all have all data by a time, over the denominator of α, or None."""
     topology = parse_topology(text)
     network = MessageRoutes.of(topology, translations(topology) if symmetric else [])
     slots = Slots.of(topology, network, moments(topology, until))
@@ -23,7 +23,7 @@ def found(text, until, symmetric=True):
 
 
 def known(topology, network, messages):
-    """What each node knows in the end, by replaying the messages with sets; no link may be held twice."""
+    """The data of each node in the end, by replaying the messages with sets; no link may be held twice."""
     links, offsets, alpha = network.routes.links, network.routes.offsets, topology.alpha.numerators
     sent, held = [], defaultdict(list)
     for number, (route, start) in enumerate(zip(messages.route, messages.start, strict=True)):
@@ -68,7 +68,7 @@ def test_all_know_all_in_as_few_alpha_as_there_can_be(text, until):
 
 @for_each(("text", "until"), [("dgx_a100:1", 4), ("dgx_a100:2", 4), ("mi250:2", 3), ("ring:6", 2)])
 def test_nothing_is_found_in_less(text, until):
-    """Of 8 ranks on a switch 5 are told in 4 α; over the adapters of 16 ranks at most 10 in 3 α."""
+    """Data reaches 5 of 8 ranks on a switch in 4 α; over the adapters of 16 ranks at most 10 in 3 α."""
     assert found(text, until)[-1] is None
 
 

@@ -50,7 +50,7 @@ def test_one_switch_takes_what_is_least_by_hand():
 
 
 def test_links_that_lead_to_no_rank_are_no_ports():
-    """Two GPUs a box, seven adapters of nobody: over PCIe, with no α, a box adds up first, then both do."""
+    """Two GPUs a box, seven unused adapters: over PCIe, with no α, a box adds up first, then both do."""
     schedule = found("dgx2:2?ranks=2+2", 1000)
     assert {int(start) * schedule.tick for start in schedule.order} == {0, Fraction(1000, 13 * 10**9)}
 

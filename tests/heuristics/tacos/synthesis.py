@@ -1,4 +1,4 @@
-"""What the tests of TACOS share: making a schedule, the loop on Python's sets, and its random numbers."""
+"""Helpers of the tests of TACOS: making a schedule, the loop on Python's sets, and its random numbers."""
 
 from fractions import Fraction
 
@@ -208,7 +208,7 @@ class Twin:
                 if link not in self.flying and chunk in self.have[self.links[link][0]]
             ]
             chosen, ties = None, 0
-            for link in able:  # the kernel draws at each tie as it meets it, and starts anew at a lower cost
+            for link in able:  # the kernel draws at each tie as it meets it, and restarts at a lower cost
                 best = min(self.cost[other] for other in able[: able.index(link) + 1])
                 if self.cost[link] > best:
                     continue

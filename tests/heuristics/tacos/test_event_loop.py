@@ -183,13 +183,13 @@ def test_the_ring_alone_is_legal():
 
 
 def test_a_match_on_the_slow_link_brings_what_a_faster_one_has_brought():
-    """At 0 all that rank 0 can send is its own shard; at 2 the ring has brought that."""
+    """Rank 0 can send only its own shard at 0; at 2 the ring has brought that."""
     with pytest.raises(VerificationError, match="delivered twice"):
         verify(by_hand([*RING, (0, SLOW, 0)]))
 
 
 def test_replacement_without_the_guard_would_send_what_is_not_there_yet():
-    """At 2, rank 2 lacks shard 3 alone, which rank 0 has since 1; but the transfer left at 0."""
+    """Rank 2 lacks shard 3 alone at 2, which rank 0 has since 1; but the transfer left at 0."""
     replaced = [*(row for row in RING if row != (2, 1, 3)), (0, SLOW, 3)]
     with pytest.raises(VerificationError, match="sent before") as error:
         verify(by_hand(replaced))

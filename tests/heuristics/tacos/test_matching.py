@@ -107,7 +107,7 @@ def most_of_receivers(schedule, free, have, want):
 @for_each("chunks", [1, 2])
 @for_each("text", NETWORKS)
 def test_at_every_moment_no_more_links_could_be_used(text, chunks):
-    """What a link carries, who has and who wants what are replayed on sets."""
+    """Sets replay what each link carries, and which nodes have and want which chunks."""
     schedule = synthesize(text, chunks=chunks, wait_for_faster_link=False)
     topology, owner = schedule.topology, schedule.collective.items.owner[schedule.chunks.item]
     have = [{c for c, o in enumerate(owner) if o == node} for node in range(topology.num_ranks)]

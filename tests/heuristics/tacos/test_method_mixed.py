@@ -1,4 +1,4 @@
-"""TACOS on mixed collectives: unlike kinds at the same time."""
+"""TACOS on mixed collectives: different kinds at the same time."""
 
 from fractions import Fraction
 

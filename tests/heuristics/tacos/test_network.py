@@ -96,7 +96,7 @@ def test_the_degrees_tried_reach_the_largest():
     assert degrees(star(4)) == [1, 2, 3]
     assert degrees(star(20)) == [1, 2, 3, 4, 8, 16, 19]
     assert degrees(star(513)) == [1, 2, 3, 4, 8, 16, 32, 64, 128]  # 256 would make over 2^17 links
-    assert degrees(one_way("as sb ab bc ca")) == [1]  # no rank is on its switch both ways
+    assert degrees(one_way("as sb ab bc ca")) == [1]  # no rank has links to and from its switch
 
 
 def one_way(ends, switches=1):
@@ -147,7 +147,7 @@ def test_random_networks_of_one_way_links_are_done_or_refused_before_anything_is
 
 
 def random_circles(seed):
-    """A circle through all ranks and switches, and others through some of them, perhaps both ways."""
+    """A circle through all ranks and switches, and others through some, perhaps in both directions."""
     rng = np.random.default_rng(seed)
     ranks, switches = int(rng.integers(2, 6)), int(rng.integers(1, 4))
     ends = []

@@ -76,7 +76,7 @@ class Twin:
         return self.picked
 
     def in_turn(self, chunks, blocks, at):
-        """By block, then by word from `at` on in each, then by number."""
+        """Return the chunks by block, then by word from `at` on in each, then by number."""
         place = {block: i for i, block in enumerate(blocks)}
 
         def key(c):
@@ -132,7 +132,7 @@ def test_the_rounds_are_those_of_the_twin(text, chunks):
 
 @pytest.mark.parametrize("text", ["torus:2x3", "ring:6", "mesh:2x3"])
 def test_sets_of_several_blocks_are_gone_through_as_by_the_twin(text):
-    """Of 6 x 600 chunks, 8 blocks; the first rounds."""
+    """The 6 x 600 chunks make 8 blocks; the first rounds are compared."""
     network = network_of(text)
     owner = np.repeat(np.arange(6), 600)
     made = as_list(network, round_matching.synthesize(network, owner, Sampled(np.uint64(3))))

@@ -1,4 +1,4 @@
-"""What the tests of trees share."""
+"""A check that the tests of trees share."""
 
 import numpy as np
 

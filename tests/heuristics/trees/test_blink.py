@@ -98,8 +98,8 @@ def test_the_allreduce_of_a_path_by_hand():
 
 
 def test_the_allgather_of_a_path_goes_up_to_the_root_and_down_to_who_lacks_it():
-    """Root 0 of 0-1-2: shards 1 and 2 go up (2 at link 1->0); down go 0 and, from 1 on, shards 0 and 1; and
-    shard 2 passed rank 1 on its way, so only shards 0 (and not 1, which was there) cross 0->1."""
+    """Root 0 of 0-1-2: shards 1 and 2 go up (2 at link 1->0). Shard 0 and, from 1 on, shards 0 and 1 go down.
+    Shard 2 passed rank 1 on its path, so only shards 0 (and not 1, which was there) cross 0->1."""
     path = parse_topology("mesh:3x1")
     schedule = blink(path, "allgather")
     loads = dict(
@@ -166,7 +166,7 @@ def test_a_broadcast_brings_all_of_the_line_to_every_other_rank_once():
 
 
 def test_it_says_how_high_its_trees_are():
-    """From rank 0 of a path of four there is one tree, 3 high; an allreduce goes up one and down one."""
+    """A path of four has one tree from rank 0, 3 high; an allreduce goes up one and down one."""
     path = parse_topology("mesh:4x1")
     assert blink(path, "broadcast").stats == {"trees": 1, "height": 3, "mean_height": 3.0}
     assert blink(path).stats == {"trees": 1, "height": 6, "mean_height": 6.0}

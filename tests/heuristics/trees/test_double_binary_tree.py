@@ -11,7 +11,7 @@ from tutti.topologies import InputError, Unsupported
 
 
 def hops(parent, node):
-    """How far a node is below the root."""
+    """The distance of a node below the root."""
     return 0 if parent[node] < 0 else 1 + hops(parent, int(parent[node]))
 
 

@@ -55,7 +55,7 @@ def edges(topology, lockstep=False):
 @pytest.mark.parametrize("lockstep", [False, True])
 def test_on_a_path_of_three_the_trees_grow_as_by_hand(lockstep):
     """Rank 1's first link leads to 2. Step 1: 0 -> 1, 1 -> 2, 2 -> 1, and in the second round only tree 1
-    finds a free link, 1 -> 0. Step 2: the two other trees go on from rank 1."""
+    finds a free link, 1 -> 0. Step 2: the two other trees grow from rank 1."""
     path = parse_topology("mesh:3x1")
     assert edges(path, lockstep) == [
         (0, "0", "1"),
@@ -98,7 +98,7 @@ def test_a_complete_network_needs_one_step_and_is_optimal():
 @pytest.mark.parametrize("lockstep", [False, True])
 def test_on_a_ring_of_four_the_trees_grow_as_by_hand(lockstep):
     """Step 1: every rank reaches the next one in the first round, the one before in the second, and all 8
-    links are used. Step 2: every tree goes on from the rank that joined first, the next one."""
+    links are used. Step 2: every tree grows from the rank that joined first, the next one."""
     ring = parse_topology("ring:4")
     turns = [1, -1, None]
     expected = [
@@ -159,7 +159,7 @@ def test_it_is_legal_on_every_platform_and_no_better_than_the_bound(text, kind):
 
 
 def test_it_says_how_high_its_trees_are():
-    """On a path of four the inner ranks' trees are 2 high, the outer ones' 3."""
+    """The trees of a path of four are 2 high for the inner ranks, 3 for the outer ones."""
     assert multitree(parse_topology("mesh:4x1")).stats == {"height": 3, "mean_height": 2.5}
     assert multitree(parse_topology("mesh:4x1"), "allreduce").stats == {"height": 6, "mean_height": 5.0}
 

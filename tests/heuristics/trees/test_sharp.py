@@ -30,14 +30,14 @@ NETWORKS = (
 @for_each("slices", [1, 2, 8])
 @for_each("kind", ["allreduce", "broadcast", "reduce"])
 def test_on_one_switch_slices_follow_each_other_up_and_down(made, seconds, kind, slices):
-    """(S + 1)(alpha + M/(S b)): the last slice comes down after S have gone up."""
+    """(S + 1)(alpha + M/(S b)): the last slice comes down after S went up."""
     schedule = made(SHARP, "dgx_h100:1", kind, 10**7, {"slices": slices})
     expected = (slices + 1) * (ALPHA + 10**7 / slices / B)
     assert seconds(schedule, 10**7) == pytest.approx(expected, rel=1e-9)
 
 
 def test_slices_that_do_not_help_do_not_end_the_search(made, seconds):
-    """In a reduce to a rank of four hosts two slices are slower than one, four faster than both."""
+    """Reducing to a rank of four hosts, two slices are slower than one, four faster than both."""
     one, two, four, chosen = (
         seconds(made(SHARP, "dgx_h100:4", "reduce", 10**9, {"slices": slices}, root=0), 10**9)
         for slices in (1, 2, 4, 0)
@@ -68,7 +68,7 @@ def test_on_one_switch_slices_of_shards_go_up_and_all_others_come_down(made, sec
 
 @for_each("kind", ["allreduce", "broadcast", "reduce"])
 def test_every_link_of_the_tree_carries_all_of_m_once(made, kind):
-    """On one switch M up and M down; a root that broadcasts only sends, one that reduces only receives."""
+    """The links of one switch carry M up and M down; a root only sends, or only receives."""
     schedule = made(SHARP, "dgx_h100:1", kind, 1000)
     topology, loads = schedule.topology, link_loads(schedule)
     loads = {

@@ -92,7 +92,7 @@ def test_a_time_limit_keeps_the_best_bound_so_far(monkeypatch):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_bound_that_is_asked_for_is_the_optimum_of_a_pairwise_lp(seed):
-    """As on a network beyond the linear program's limit; the answer is proven to within 1e-4."""
+    """The network counts as beyond the linear program's limit; the answer is proven to within 1e-4."""
     topology = random_network(seed, most_ranks=6)
     asked = collective("all-to-all", topology.num_ranks, shards=[1 + r for r in range(topology.num_ranks)])
     found = mcf_bound(topology, asked, most_variables=0, asked=True)

@@ -82,7 +82,7 @@ def test_no_time_gives_no_bounds():
 
 
 def test_even_flows_split_over_all_shortest_paths():
-    """On a 4-ring the opposite rank is reached both ways: half each, besides what neighbours get."""
+    """A 4-ring reaches the opposite rank in both directions, half each; the neighbours' data adds to that."""
     topology = ring(4)
     demand = np.array([[0.0, 1, 1, 1]])
     flows, distances = even_flows(topology, np.array([0]), demand, np.ones(8))

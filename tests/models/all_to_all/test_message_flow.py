@@ -23,9 +23,9 @@ from tutti.topologies.graphs.symmetry import automorphisms
 from tutti.topologies.text import parse_topology
 
 SECONDS = 60.0
-"""More than any of these programs takes."""
+"""A time limit above the time of any of these programs."""
 MOST = 100
-"""Symmetries."""
+"""Largest number of symmetries."""
 
 
 def problem_on(text, size=Fraction(10**6), **more):
@@ -72,7 +72,7 @@ def test_it_is_legal_and_not_below_what_is_proven(text, size):
 
 @pytest.mark.parametrize("text", ["ring:6", "torus:4x4", "hypercube:3", "complete:5", "torus:3x3x3"])
 def test_in_steps_it_takes_their_alphas_and_the_mean_load(text):
-    """On networks whose links are all alike: the distances of all pairs, spread over the links."""
+    """All links of these networks are equivalent: the distances of all pairs, spread over the links."""
     shard, topology = 1e5, parse_topology(text)
     far = hop_distances(topology)
     load = far.sum() * shard / topology.num_links / float(topology.bandwidth[0])
@@ -109,7 +109,7 @@ def test_three_ranks_by_hand():
         # On a line, from the first rank on; on a mesh, likewise along each row and column.
         ("mesh:4x1", [(0, 1), (1, 2), (2, 3)], [(0, 2), (1, 1), (2, 0)]),
         ("mesh:3x3", [(3, 4), (4, 5), (1, 4)], [(0, 1), (1, 0), (0, 1)]),
-        # What is half round comes both ways.
+        # The data of the opposite rank comes in both directions.
         ("ring:4", [(0, 1)], [(0, 0)]),
         ("ring:5", [(0, 1)], [(1, 1)]),
         ("torus:4x4", [(0, 1)], [(0, 0)]),
@@ -126,7 +126,7 @@ def test_how_far_data_come_that_only_one_link_can_take(text, links, apart):
 
 
 def test_first_and_last_data_go_in_one_message():
-    """On a line of four ranks: two of three steps for the last data of a link, or for its first."""
+    """A line of four ranks has two of three steps for the last data of a link, or for its first."""
     program = program_on("mesh:4x1", 1e5, symmetric=False)
     ends = zip(program.topology.source.tolist(), program.topology.target.tolist(), strict=True)
     order = MessageOrder.of(program.in_steps(3, 0))
@@ -140,8 +140,8 @@ def test_a_line_of_four_ranks_by_hand():
     """α = 1 s and a shard 1 s.
 
     In three steps the links in the middle bring four shards: 3 + 4 s. With fewer messages at the ends the
-    link from rank 2 to 3 has one for steps 1 and 2, so that what comes from ranks 0 and 1 goes in step 3:
-    3 s. Likewise all from rank 0 for 2 and 3 goes in step 1: 3 s. Between, one shard goes on: 2 s.
+    link from rank 2 to 3 has one for steps 1 and 2, so that data from ranks 0 and 1 goes in step 3: 3 s.
+    Likewise all data of rank 0 for 2 and 3 goes in step 1: 3 s. Between, one shard is passed on: 2 s.
     """
     program = program_on("mesh:4x1?bandwidth=1MB/s&alpha=1s", 1e6)
     assert program.solved(program.in_steps(3), SECONDS).time[-1] == pytest.approx(7)
@@ -200,7 +200,7 @@ def test_messages_of_a_class_start_and_end_in_turn():
     ],
 )
 def test_paths_do_not_lead_back(tails, kept):
-    """From the tails of their links to rank 9, over hops with numbers."""
+    """The paths lead from the tails of their links to rank 9, over numbered hops."""
     hops = [(number, number) for number in range(len(tails))]
     assert [number for number, _ in _straight(hops, tails, 9)] == kept
 

@@ -135,7 +135,7 @@ def test_a_model_too_large_for_its_time_limit_is_refused_before_it_is_built():
 
 
 def test_a_switch_does_not_multiply_the_paths_by_orbits():
-    """All GPUs of a box are alike, which many permutations show: one image of a path is enough."""
+    """All GPUs of a box are equivalent, by many permutations: one image of a path is enough."""
     schedule = synthesize(problem("dgx_a100:2"), by="orbits")
     assert len(schedule) == 16 * 15
 
@@ -191,7 +191,7 @@ def test_a_limit_too_small_for_a_solution_is_one_line():
 
 @pytest.mark.parametrize("text", ["torus:4x4", "torus:6x6", "hypercube:4", "circulant:16,3,4"])
 def test_a_symmetric_network_needs_one_path_a_pair(text):
-    """Hops are integers and all links alike, so that whole paths may do; here they do."""
+    """Hops are integers and all links equivalent, so that whole paths may suffice; here they do."""
     problem = Problem(parse_topology(text), collective("all-to-all", parse_topology(text).num_ranks))
     schedule = METHOD.synthesize(problem, McfOptions(by="orbits"), np.random.default_rng(0))
     verify(schedule)

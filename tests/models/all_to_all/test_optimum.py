@@ -172,7 +172,7 @@ def test_an_all_to_all_is_within_its_interval_however_far_apart_bandwidths_are(t
 
 @pytest.mark.parametrize("seed", range(4))
 def test_capped_demands_have_the_same_optimum(seed):
-    """As they are, they are solved by column generation, whose interval is 0 wide here."""
+    """Uncapped, they are solved by column generation, whose interval is 0 wide here."""
     demand = Demand.uniform(far_apart("mesh:2x3", 5, seed))
     near = capped(demand)
     assert near.topology.bandwidth.numerators.max() < demand.topology.bandwidth.numerators.max()

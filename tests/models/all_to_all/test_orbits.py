@@ -1,4 +1,4 @@
-"""All-to-all by orbits: both ways against an LP of another making, Table A.1, and paths' images."""
+"""All-to-all by orbits: both methods against an independent LP, Table A.1, and paths' images."""
 
 import csv
 from fractions import Fraction
@@ -191,7 +191,7 @@ def test_a_part_of_a_group_is_listed():
 
 
 def test_a_second_solve_gets_what_the_first_leaves_of_the_time(monkeypatch):
-    """Without paths by orbits there is no symmetry, and another program."""
+    """The second solve, after paths by orbits fail, has no symmetry and another program."""
     given = []
     solved = orbits._solved
 

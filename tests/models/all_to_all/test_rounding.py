@@ -1,4 +1,4 @@
-"""From doubles to integers: whatever a solver returns becomes a flow that delivers."""
+"""Rounding doubles to integers: any answer of a solver becomes a flow that delivers."""
 
 import networkx as nx
 import numpy as np

@@ -44,7 +44,7 @@ def unicast_price(network, size, kind="all-to-all"):
 def test_optima_where_data_takes_two_links(network, ranks, load, size):
     """Shards over each link, at 50 GB/s, and twice α, 0.5 us: data that is relayed waits or pays for it.
 
-    A link with data for its end alone has one shard. Optima: messages of what goes on, then the rest.
+    A link with data for its end alone has one shard. Optima: messages of relayed data, then the rest.
     """
     optimum = Fraction(load * size, ranks * 50_000) + 1
     assert optimum * Fraction(9999, 10_000) < unicast_price(network, size).value / MICRO <= optimum
@@ -97,7 +97,7 @@ def pair(own=None):
 
 
 def test_what_links_earn_by_hand():
-    """In 4 s: link 0 one message from 1 to 3 s (2 s less 1, at 9), link 1 one of 3 s (twice, at 1).
+    """Link 0 has one message from 1 to 3 s of 4 s (2 s less 1, at 9), link 1 one of 3 s (twice, at 1).
 
     In 12 s: from 1 to 11 s 9 seconds at 9; link 1 11 seconds. In 2 s: nothing at 9 fits; 1 second at 2.
     """
@@ -107,7 +107,7 @@ def test_what_links_earn_by_hand():
 
 
 def test_what_links_earn_with_little_data_of_their_own_by_hand():
-    """In 4 s: link 1 has 1 byte of its own, or a message of 3 s with other data: 2 seconds, twice.
+    """Link 1 has 1 byte of its own in 4 s, or a message of 3 s with other data: 2 seconds, twice.
 
     With 5 bytes of their own link 1 earns 5 for them; link 0 has time for 3. In 2 s all is their own.
     """
@@ -117,7 +117,7 @@ def test_what_links_earn_with_little_data_of_their_own_by_hand():
 
 
 def test_what_moving_costs_by_hand():
-    """From 0 to 1 straight: nothing before or after, 2; back again it has come 1 s, and is as dear."""
+    """The path from 0 to 1 has nothing before or after it, 2; the way back has come 1 s, and is as dear."""
     assert pair().costs(0, [0, 1]) == [0, 2]
     assert pair().costs(1, [1, 0]) == [1, 0]
     line = parse_topology("mesh:3x1")

@@ -24,7 +24,7 @@ def random_network(seed):
 
 
 def simple_routes(topology, origin, goal):
-    """All ways from rank to rank that visit nothing but switches between them, none twice."""
+    """All routes from rank to rank that visit nothing but switches between them, none twice."""
     found = []
 
     def walk(node, way, seen):
@@ -101,7 +101,7 @@ def rate_by_all_trees(topology):
 
 
 def random_symmetric(seed):
-    """Up to 8 ranks, pairs joined both ways, some by two links; bandwidths in 1..20 B/s."""
+    """Random networks of up to 8 ranks, links in both directions, some parallel; bandwidths 1..20 B/s."""
     rng = np.random.default_rng(seed)
     ranks = int(rng.integers(2, 9))
     order = rng.permutation(ranks)

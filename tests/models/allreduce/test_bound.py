@@ -120,8 +120,8 @@ def spoil_count(certificate):
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
-        (spoil_weight, "more weight lies between"),
-        (spoil_length, "more weight lies between"),
+        (spoil_weight, "weigh more than the distance"),
+        (spoil_length, "weigh more than the distance"),
         (spoil_set, "some of the ranks, but not all"),
         (spoil_sign, "none negative"),
         (spoil_count, "one a link"),

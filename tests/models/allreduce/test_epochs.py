@@ -34,7 +34,7 @@ def made(network, size, *, seed=0, shards=None, time_limit="2s"):
     ("vector", "alphas"),
     [
         # On a path of three the sum is made in the middle, of K - 1 pieces in K epochs, the first of which
-        # has no sums to spread and the last none to add up: K α + V (1 + 1 / (K - 1)), V being so many α.
+        # has no sums to spread and the last none to add up: K α + V (1 + 1 / (K - 1)), with V in units of α.
         (1, 4),  # K = 2: 2 + 2
         (6, 12),  # K = 3: 3 + 9, or 4: 4 + 8
         (12, 20),  # K = 4: 4 + 16, or 5: 5 + 15
@@ -75,7 +75,7 @@ def test_the_program_is_what_it_says():
 
 
 def _use(parent, rise, fall, link, links, epochs):
-    """How often each link is used in each epoch; None where epochs don't follow each other."""
+    """The uses of each link in each epoch; None where epochs don't follow each other."""
     use, last = np.zeros((links, epochs)), -1
     for rank, other in enumerate(parent):
         if other < 0:

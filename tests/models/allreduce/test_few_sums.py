@@ -32,7 +32,7 @@ def made(network, *, seed=0, shards=None, size=SIZE, **options):
 
 
 def loads(schedule):
-    """Of each step, what each link carries in vectors."""
+    """The load of each link in each step, in vectors."""
     topology, found = schedule.topology, {}
     count = np.ones(len(schedule), int) if schedule.count is None else schedule.count
     for row in range(len(schedule)):
@@ -112,7 +112,7 @@ def test_fewer_steps_than_the_network_is_wide_are_refused():
 
 
 def test_recursive_doubling_is_found():
-    """On a hypercube of dimension D in D steps, each link carries a vector in all (docs/sizes.md)."""
+    """A hypercube of dimension D takes D steps, and each link carries a vector in all (docs/sizes.md)."""
     schedule = made("hypercube:3", steps=3)
     assert sum(max(step) for step in loads(schedule)) == 1
     assert simulate(schedule, SIZE).time == pytest.approx(3 * 0.5e-6 + 32_000 / 50e9)
@@ -146,7 +146,7 @@ def test_legal_on_unlike_links_and_for_uneven_shards(network, shards):
 
 
 def beside_slow(ranks, pairs, slow):
-    """A network of links of 1 TB/s, and of one so much slower beside each."""
+    """A network of links of 1 TB/s, and one that is `slow` times slower beside each."""
     links = [
         Link(source, target, Fraction(10**12, rate), Fraction(1, 10**9))
         for one in pairs
@@ -158,7 +158,7 @@ def beside_slow(ranks, pairs, slow):
 
 @pytest.mark.parametrize("slow", [3, 900, 5000])
 def test_little_goes_over_slow_links(slow):
-    """Over two links from rank to rank, both busy equally long: slow / (slow + 1) of the time of one."""
+    """Two links from rank to rank are busy equally long: slow / (slow + 1) of the time of one."""
     problem = Problem(beside_slow(2, [(0, 1)], slow), collective("allreduce", 2), Fraction(10**9))
     schedule = METHOD.synthesize(problem, FewSumsOptions(time_limit="1s"), np.random.default_rng(0))
     verify(schedule)
@@ -197,7 +197,7 @@ def test_programs_are_not_too_large(monkeypatch):
 
 
 def test_a_sum_that_would_take_the_place_of_the_same_is_not_sent():
-    """As the second step of two ranks' exchange, which programs allow that had no time to find less."""
+    """Two ranks repeat their exchange in a second step, as a program may that had no time to find less."""
     topology = parse_topology("complete:2")
     group = few_sums._Symmetries(*automorphisms(topology).some_elements(1))
     program = few_sums._FewSumsProgram(topology, group, few_sums._LinkOrbits.under(topology, group), 2)

@@ -64,7 +64,7 @@ def test_orbits_are_those_of_all_signed_permutations(size, dims):
 
 @pytest.mark.parametrize(("size", "dims", "kinds"), [(3, 2, 3 + 4 * 3), (4, 2, 4 + 10 * 2), (2, 3, None)])
 def test_all_kinds_span_and_none_is_missing(size, dims, kinds):
-    """Of n layers one is the spine, or two, a < b, with b - a cuts, for each of the lines that may join."""
+    """One of n layers is the spine, or two, a < b, with b - a cuts, for each of the lines that may join."""
     found = grids._trees(size, dims)
     grid = nx.convert_node_labels_to_integers(nx.grid_graph([size] * dims), ordering="sorted")
     for parent in found:
@@ -99,8 +99,8 @@ def test_all_edges_bear_the_same_and_all_links_have_leaves(text):
 
 
 def test_leaves_at_a_corner_are_no_more_than_theory_allows():
-    """Both links into a corner of n x n bear (n + 1)/2n each; in 1/n of the trees both edges are used, and in
-    these one neighbour at most is a leaf that hangs on the corner: together no more than 1/n of all trees."""
+    """Both links into a corner of n x n bear (n + 1)/2n each. In 1/n of the trees both edges are used. One
+    neighbour at most is then a leaf that hangs on the corner: together no more than 1/n of all trees."""
     size = 6
     found = grids.grid_packing(graph_of(f"mesh:{size}x{size}"))
     total, into = sum(found.forest.weight.tolist()), 0

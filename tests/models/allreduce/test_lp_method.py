@@ -159,7 +159,7 @@ def test_schedules_over_links_far_apart_are_legal_and_as_fast_as_is_proven():
 
 
 def two_speeds(*speeds):
-    """Return a ring of four, links both ways, of these bandwidths in turn."""
+    """Return a ring of four, links in both directions, of these bandwidths in turn."""
     ends = [(0, 1), (1, 2), (2, 3), (3, 0)]
     rates = [Fraction(speeds[i % len(speeds)]) for i in range(4)]
     links = [Link(a, b, rate, Fraction(0)) for (a, b), rate in zip(ends, rates, strict=True)]

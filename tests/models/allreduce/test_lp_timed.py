@@ -115,7 +115,7 @@ def test_the_schedule_depends_on_the_size_only_where_messages_have_places():
 
 
 def test_a_flow_in_slices_takes_as_long_as_a_chain_of_pieces():
-    """From one rank to another and back, each by one link: with s slices s + 1 messages follow each other."""
+    """A link leads from each of two ranks to the other: with s slices s + 1 messages follow each other."""
     links = [Link(0, 1, Fraction(10), Fraction(1)), Link(1, 0, Fraction(10), Fraction(1))]
     flow = make(Topology.from_links("pair", 2, links), 80, timed=False)
     times = [simulate(flow, Fraction(80), SimulationOptions(slices=2**power)).time for power in range(8)]
@@ -245,7 +245,7 @@ def test_rows_carry_what_the_trees_carry_and_exchanges_keep_it(text):
 
 
 def test_every_link_of_a_full_network_is_given_leaves_of_both_halves():
-    """In gen_kautz:4,20 trees of least height use some links near the root alone; exchanges mend that."""
+    """Trees of least height use some links of gen_kautz:4,20 near the root alone; exchanges mend that."""
     topology, optimum, up, down = halves("gen_kautz:4,20")
     ends = (topology.source.astype(np.int64), topology.target.astype(np.int64))
     found = leafy(optimum.arcs, up, down, 8)

@@ -100,7 +100,7 @@ def test_simple_fractions_are_recognised_without_a_basis(monkeypatch):
 
 
 def test_what_was_proven_before_a_limit_counts(monkeypatch):
-    """The second program is stopped at once, and the first one's answer is an interval."""
+    """The second program is stopped before it starts, and the first one's answer is an interval."""
     calls = []
 
     def limited(model, solver, options, start):

@@ -163,6 +163,6 @@ def test_every_link_has_leaves_data_to_send_at_once(sizes):
 
 
 def test_combs_leave_links_without_leaves():
-    """What the trees with two spines are for."""
+    """The trees with two spines are made for this case."""
     graph = tree_network(parse_topology("mesh:10x10")).graph
     assert min(early(graph, pack(graph).forest).values()) == 0

@@ -1,4 +1,4 @@
-"""Small networks for BFB, its subproblems by relaxation, and the densest set by trying all."""
+"""Small networks for BFB, its subproblems by relaxation, and the densest set by brute force."""
 
 import itertools
 import math

@@ -30,7 +30,7 @@ def test_intervals_say_what_counting_at_all_nodes_does(degree):
 
 @given(degree=st.integers(2, 16), nodes=st.integers(3, 200))
 def test_it_holds_for_any_degree_and_size(degree, nodes):
-    """From in-degree 11 on the counting is by max-flow, a second algorithm."""
+    """Max-flows count the loads from in-degree 11 on: a second algorithm."""
     work = workloads(gen_kautz(degree, nodes))
     assert kautz_peaks(degree, nodes) == work.peaks
 

@@ -1,4 +1,4 @@
-"""The BFB schedules against brute force and theorems; the ways to their loads; what is refused."""
+"""The BFB schedules against brute force and theorems; how their loads are found; what is refused."""
 
 import itertools
 import math
@@ -71,10 +71,10 @@ def test_auto_takes_the_model_up_to_a_size_and_a_solver_names_it():
 
 
 def test_a_model_too_large_for_its_time_limit_is_refused_before_it_is_built():
-    """By hand: in-links towards a source are 1 a dimension, 0 at its own place and 2 opposite of it.
+    """The variables by hand: 800 eligible in-links at each of 400 nodes, and a U for each program.
 
-    So over the 20 places of a dimension they are 20, with those of the other 20 · 20 + 20 · 20 = 800 at each
-    of 400 nodes; and 400 · 20 programs have a U each.
+    In a dimension of 20 places a node has 1 in-link towards a source, 0 if the source is at its own place and
+    2 if it is opposite: 20 in all. Two dimensions have 20 · 20 + 20 · 20 = 800. There are 400 · 20 programs.
     """
     too_large = r"^bfb by=model on torus:20x20 has 328,?000 variables, .* time limit is 10 s$"
     with pytest.raises(Unsupported, match=too_large):
@@ -254,7 +254,7 @@ def test_groups_and_uneven_shards_are_unsupported(extra, shown):
         ({"by": "modle"}, "bfb option by is 'modle'; did you mean 'model'?"),
         (
             {"by": "counting", "solver": "highs"},
-            "bfb option by is 'counting', and solver 'highs' goes by model",
+            "bfb option by is 'counting', but solver 'highs' needs by=model",
         ),
         (
             {"time_limit": 0},

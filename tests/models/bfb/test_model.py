@@ -68,7 +68,7 @@ def test_the_size_of_all_programs_is_known_before_they_are_built(name):
 
 
 def brought_by_link(topology):
-    """What each link into u brings in each step t by the programs: (t, u, shards)."""
+    """Yield (t, u, shards): the shards that each link into u brings in step t by the programs."""
     for u, t, eligible in subproblems(topology):
         loads = dict.fromkeys(np.flatnonzero(topology.target == u).tolist(), 0)
         if eligible:
@@ -80,7 +80,7 @@ def brought_by_link(topology):
 
 @every_network
 def test_a_schedule_is_bw_optimal_if_and_only_if_theorem_17_holds(name):
-    """By the programs' own loads; T_B is then the sum over steps of the most that a link brings."""
+    """The loads are those of the programs; T_B is the sum over steps of the most that a link brings."""
     topology = NETWORKS[name]
     n, degrees = topology.num_ranks, {*topology.in_degrees.tolist(), *topology.out_degrees.tolist()}
     if len(degrees) > 1:
@@ -104,7 +104,7 @@ def test_a_program_by_hand():
 
 
 def test_a_time_limit_ends_between_two_programs():
-    with pytest.raises(NoSchedule, match=r"^bfb: 1e-09 s are over after 0 of 32 linear programs$"):
+    with pytest.raises(NoSchedule, match=r"^bfb: 1e-09 s ended after 0 of 32 linear programs$"):
         Programs(frontiers(parse_topology("ring:8")), time_limit=1e-9).loads()
 
 

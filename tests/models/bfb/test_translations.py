@@ -64,7 +64,7 @@ def test_one_search_says_what_counting_at_all_nodes_does(text):
 
 @for_each("text", ALIKE)
 def test_commuting_steps_are_automorphisms_that_reach_every_node(text):
-    """What `topologies.graphs.symmetry` finds by search agrees."""
+    """The search of `topologies.graphs.symmetry` finds the same."""
     topology = parse_topology(text)
     assert commute(moves_of(topology))
     assert automorphisms(topology).is_vertex_transitive
@@ -112,8 +112,9 @@ def test_steps_of_twisted_tori_are_those_of_the_network(shape):
 def test_conjecture_1_fails_for_three_offsets():
     """C(15, {1, 4, 5}): of the eight nodes at distance 2, steps of 5 lead to 6 and 9 alone.
 
-    From the nodes at distance 1, namely 1, 4, 5, 10, 11 and 14, a step of 5 or -5 leads to 6 (= 1 + 5 =
-    11 - 5), 9 (= 4 + 5 = 14 - 5), 0, or back to distance 1. So the other six share four links: U_2 = 6/4.
+    From the nodes at distance 1, namely 1, 4, 5, 10, 11 and 14, a step of 5 or -5 leads to 6 = 1 + 5 = 11 -
+    5. It also leads to 9 = 4 + 5 = 14 - 5, to 0, or back to distance 1. So the other six share four links:
+    U_2 = 6/4.
     """
     near = {1, 4, 5, 10, 11, 14}
     assert {(x + s) % 15 for x in near for s in (5, 10)} - near - {0} == {6, 9}
@@ -175,7 +176,7 @@ def test_the_command_says_what_was_checked(capsys):
 
 @pytest.mark.parametrize("text", ["twisted_torus:100x100?twist=37", "circulant:10000,70,71"])
 def test_ten_thousand_nodes_are_exact(text):
-    """By the steps as generators, and by counting at one node."""
+    """The cost follows from the steps as generators, and from counting at one node."""
     topology = parse_topology(text)
     found = balance(moves_of(topology))
     assert found.optimal

@@ -26,14 +26,14 @@ from tutti.topologies.text import parse_topology
 from tutti.topologies.topology import Link, Topology
 
 SIZES = [Fraction(900), Fraction(10**5), Fraction(2**20), Fraction(10**9)]
-"""From where α alone matters to where only bandwidth does."""
+"""Sizes from which α alone matters to where only bandwidth does."""
 
 EPSILON = 1e-9
-"""Relative: a simulated time is a float."""
+"""Relative tolerance: a simulated time is a float."""
 
 
 def random_network(seed: int) -> Topology:
-    """A strongly connected digraph of unlike links, some of them parallel."""
+    """A strongly connected digraph of different links, some of them parallel."""
     rng = np.random.default_rng(seed)
     n = int(rng.integers(3, 7))
     ends = [(i, (i + 1) % n) for i in range(n)]
@@ -79,7 +79,7 @@ def subproblems(topology, size):
 
 
 def earliest(eligible, took):
-    """The largest U_J over all sets S of links, J what can use S only; U_J by trying every set in use."""
+    """The largest U_J over all sets S of links, with J the sources that can use S only; by every set."""
     best = Fraction(0)
     links = sorted({link for choices in eligible.values() for link in choices})
     for chosen in itertools.chain.from_iterable(
@@ -92,7 +92,7 @@ def earliest(eligible, took):
 
 
 def _together(amount, links):
-    """When links that are all in use, and all are paid for, have brought so many shards."""
+    """The time when links that are all in use, and all paid for, have brought `amount` shards."""
     equal = (amount + sum(a / s for a, s in links)) / sum(1 / s for _, s in links)
     return max(equal, *(a for a, _ in links))
 
@@ -110,7 +110,7 @@ def make(topology, size, kind="allgather", **options):
 
 
 def last_links(schedule, size):
-    """Return {(node, step): when its last in-link that carries something is done}."""
+    """Return {(node, step): the time when its last in-link that carries something is done}."""
     topology, loads = schedule.topology, {}
     for link, step, load in zip(
         schedule.route.tolist(), schedule.order.tolist(), schedule.load.tolist(), strict=True
@@ -159,7 +159,7 @@ def test_the_other_collectives_are_legal(name):
 
 
 def test_the_columns_of_step_costs_stay_empty():
-    """A.5.3: the schedule is for one size, so there is nothing to multiply α and M/B with."""
+    """A.5.3: the schedule is for one size, so α and M/B are not multiplied by anything."""
     schedule = make(NETWORKS["torus:3x4?bandwidth=100GB/s,25GB/s"], SIZES[2])
     columns = Cost(schedule).columns()
     assert (columns["tl_steps"], columns["tb_factor"], columns["tb_exact"]) == (None, None, None)
@@ -167,7 +167,7 @@ def test_the_columns_of_step_costs_stay_empty():
 
 
 def test_an_unused_links_alpha_is_not_paid():
-    """Node 1 hears 0 and 2 over links of its own; 40 us for the third way round is never waited for."""
+    """Node 1 receives over the fast link alone; the 40 us of the parallel link are never waited for."""
     links = [Link(0, 1), Link(1, 0), Link(0, 1, alpha=Fraction(40, 10**6))]
     topology = Topology.from_links("slow parallel link", 2, links)
     size = Fraction(10**5)
@@ -182,7 +182,7 @@ def test_an_unused_links_alpha_is_not_paid():
 @pytest.mark.parametrize("text", ["torus:4x8?bandwidth=100GB/s,25GB/s", "mesh:4x5?bandwidth=75GB/s,25GB/s"])
 @pytest.mark.parametrize("size", SIZES[2:], ids=str)
 def test_it_beats_the_heuristic_and_its_own_even_loads(text, size):
-    """Against TACOS, and against (3.1) as if links were alike."""
+    """The rivals are TACOS, and (3.1) as if all links were equal."""
     topology = parse_topology(text)
     schedule = make(topology, size)
     time = simulate(schedule, size).time

@@ -14,7 +14,7 @@ METHODS = [bottleneck_cut, binary_search_cut]
 
 
 def random_network(seed, eulerian):
-    """Up to 7 ranks and 3 switches: random cycles of equal bandwidth, or random links over one cycle."""
+    """Random networks of up to 7 ranks and 3 switches: cycles of equal bandwidth, or links over one cycle."""
     rng = np.random.default_rng(seed)
     ranks, switches = int(rng.integers(2, 8)), int(rng.integers(0, 4))
     nodes = ranks + switches

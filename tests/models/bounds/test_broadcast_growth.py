@@ -25,7 +25,7 @@ KINDS = ("allgather", "reduce-scatter", "allreduce", "broadcast", "reduce", "all
 
 @pytest.fixture(autouse=True)
 def alone(monkeypatch):
-    """Without the bound that takes longest."""
+    """Leave out the bound that takes longest."""
     monkeypatch.setattr("tutti.models.bounds.report.message_count_bound", lambda *_, **__: None)
 
 
@@ -47,7 +47,7 @@ def star(ranks, alpha=1, able=False):
 
 
 def postal_broadcast(ranks):
-    """Fewest units until all know, if each who knows tells one a unit and telling takes two."""
+    """Fewest units until all ranks have the data, if a rank sends to one a unit and a message takes two."""
     sending, told = [0], 1  # when each who knows, or will know, can send next
     last = 0
     while told < ranks:
@@ -81,14 +81,14 @@ def test_it_is_left_out_without_switches_and_for_large_networks(monkeypatch):
 def test_two_boxes_by_hand():
     """Two ports, two α a message: 1, 1, 3, 5, 11, 21 ranks after 0, 1, ... α; H100: see the sum."""
     assert growth(parse_topology("dgx_a100:2")) == Fraction(5, 2) * MICRO
-    # A rank tells its NVSwitch once, which tells the 7 others α later, and one rank a port and α elsewhere.
-    # After 2 α: itself, 7, 1. After 3 α: one more. After 4 α: itself, the 7 with one each by then, whom
-    # its own port told after 2, 3, 4 α: 9 (itself and its box, and one), 1, 1: 1 + 7 * 2 + 9 + 1 + 1 = 26.
+    # A rank sends once to its NVSwitch, which reaches the 7 others α later, and to one rank a port and α.
+    # After 2 α: itself, 7, 1. After 3 α: one more. After 4 α: itself, the 7 with one each by then, those that
+    # its own port reached after 2, 3, 4 α: 9 (itself and its box, and one), 1, 1: 1 + 7 * 2 + 9 + 1 + 1 = 26.
     assert growth(parse_topology("dgx_h100:4")) == Fraction(5, 2) * MICRO
 
 
 def test_a_box_and_a_rail_by_hand():
-    """In 6 α a rank's data makes 42 messages: 5 over either port, 24 after one other, 8 after two.
+    """A rank's data makes 42 messages in 6 α: 5 over either port, 24 after one other, 8 after two.
 
     Of these 12 go to the 7 others of its box alone, and 12 to the 3 others on its rail: 42 - 5 - 9 + 1 < 32.
     """
@@ -111,7 +111,7 @@ def test_no_alpha_is_no_growth():
 
 
 def random_network(seed, ranks):
-    """A few ranks behind one or two switches, each at random able or not; some links beside; α 0 to 3.
+    """A few ranks behind one or two switches, each at random able or not; some links in addition; α 0 to 3.
 
     Two switches are joined, or some ranks are on both.
     """
@@ -179,7 +179,7 @@ def fastest_broadcast(topology, root):
 
 @for_each("seed", range(24))
 def test_no_order_of_messages_is_faster(seed):
-    """And where all ranks are on one switch that only forwards, with equal α, it is met (postal model)."""
+    """If all ranks are on one switch that only forwards, with equal α, it is met (postal model)."""
     network = random_network(seed, ranks=4)
     for root in range(2):
         bound = growth(network, "broadcast", root=root)
@@ -241,15 +241,16 @@ def test_a_later_time_is_refused():
 def test_its_sentence_names_the_rank_and_the_time():
     certificate = {"node": 3, "direction": "in", "needed": 16, "ticks": 5, "tick": "1/2000000"}
     said = sentence("broadcast_growth", certificate, parse_topology("dgx_a100:2"))
-    assert said.startswith("rank 3 can have heard of all 16 not before 2.5us")
+    assert said.startswith("rank 3 can't have data of all 16 before 2.5us")
 
 
 @pytest.mark.parametrize("able", [(), (6, 7)])
 def test_what_holds_where_switches_in_hosts_copy_holds_where_they_forward(able):
     """Two hosts of three on a switch each; all but ranks 1 and 2 have an adapter to a third switch as well.
 
-    The first host has heard of rank 1 at 1.8 us at least. Rank 0's first message is at rank 3 at 3.5 us, its
-    next ones 0.85 us later each; the third, at 5.2 us, may be too many, but ranks behind rank 3 hear at 4.9.
+    Rank 1's data takes at least 1.8 us to all of the first host. Rank 0's first message is at rank 3 at
+    3.5 us, its next ones 0.85 us later each; the third, at 5.2 us, may be too many. Ranks behind rank 3
+    receive it at 4.9.
     """
     ends = [(rank, 6, "0.9") for rank in range(3)] + [(rank, 7, "0.7") for rank in range(3, 6)]
     ends += [(rank, 8, "0.85") for rank in (0, 3, 4, 5)]

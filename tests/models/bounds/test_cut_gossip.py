@@ -22,7 +22,7 @@ from tutti.topologies.text import parse_topology
 KINDS = ("allgather", "reduce-scatter", "allreduce", "all-to-all")
 SECOND = Fraction(1)
 TICK = Fraction(1, 200)
-"""Of α: so much is lost with each message, and one in the search."""
+"""A tick in units of α: each message loses one, and the search loses one."""
 PORTS = [(0, 4), (1, 4), (2, 5), (3, 5)]
 
 
@@ -51,8 +51,9 @@ def cut_gossip(topology, kind, size, cuts, least=Fraction(1, 100), **details):
     ("kind", "size", "links", "exact"),
     [
         # What enters the link in between left a rank α before, and what has left it is at one α later; a rank
-        # has heard of the other two α after the start, and tells it in two. So a message from 1 s on knows
-        # one rank, from 3 s on two; one that ends by T - 3 s tells two, one that ends by T - 1 s one.
+        # has data of the other two α after the start, and its own data is at both two α later. So a message
+        # from 1 s on has data of one rank, from 3 s on of two. One that ends by T - 3 s serves two, one that
+        # ends by T - 1 s one.
         # Two messages, the first of one for two, the second of two for one: the second from 3 s to T - 1 s.
         # A pair's item is 1 of 4 bytes, 0.1 s: the second has two, for one rank.
         ("all-to-all", 4, 1, Fraction("5.2")),
@@ -108,7 +109,7 @@ def test_bytes_that_take_no_time_leave_the_alphas():
 
 
 def test_who_hears_of_all_at_once_leaves_the_cut():
-    """With a switch that copies both hear α after it: 1 + 1 + 0.2 + 1 s; two that wait for both are later."""
+    """A switch copies, so both receive it α later: 1 + 1 + 0.2 + 1 s; two that wait for both are later."""
     network = replace(two_pairs(), multicast=frozenset([5]))
     bound = cut_gossip(network, "allgather", 4, right_side(network))
     assert Fraction("4.2") - 4 * TICK <= bound.value <= Fraction("4.2")
@@ -176,7 +177,7 @@ def test_no_schedule_is_faster(seed):
 
 
 def test_it_is_the_largest_on_machines():
-    """In 5 α all may be known, but no adapter of a host brings in time what all others have for it."""
+    """All may have data of all in 5 α, but no adapter brings in time what all others have for its host."""
     machine, what = parse_topology("dgx_a100:2"), collective("all-to-all", 16)
     bounds = {bound.kind: bound.time(32_000) for bound in lower_bounds(machine, what, 32_000)}
     assert bounds["cut_gossip"] == max(bounds.values()) > bounds["broadcast_growth"]
@@ -221,4 +222,4 @@ def test_its_sentence_names_the_nodes_and_the_time():
     certificate = cut_gossip(network, "all-to-all", 4, right_side(network)).certificate
     said = sentence("cut_gossip", certificate, network)
     assert "[2-3]" in said
-    assert "s, as a message has only what its sender heard of" in said
+    assert "s, as a message holds only what its sender had" in said

@@ -1,4 +1,4 @@
-"""The bounds of collectives at once, over groups that share ranks, against all cuts of small networks."""
+"""The bounds of several collectives together, over groups that share ranks, against all cuts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KINDS_OF_ITEMS = {
     Kind.SCATTER: lambda g, root: [({root}, {r}, Fraction(1, len(g))) for r in g],
     Kind.ALL_TO_ALL: lambda g, root: [({a}, {b}, Fraction(1, len(g))) for a in g for b in g],
 }
-"""Who has each datum before, who must have it after, and its share of M, from what the collectives mean."""
+"""The starts and ends of each datum and its share of M, from what the collectives mean."""
 
 
 def worst(topology, items):
@@ -69,7 +69,7 @@ def test_the_joint_cut_is_the_worst_of_all(network):
 
 @pytest.mark.parametrize("network", NETWORKS)
 def test_every_certificate_is_checked_and_parts_prove_no_more_than_the_whole(network):
-    """What bounds one part by itself bounds it beside others, too; so does the sum count at least each."""
+    """A bound of one part alone holds beside others, too, and a joint bound is at least each part's."""
     topology = parse_topology(network)
     for seed in range(6):
         what, _ = some_parts(np.random.default_rng(seed), topology.num_ranks)

@@ -50,7 +50,7 @@ def test_a_chain_pays_for_every_message():
 
 
 def test_what_came_from_a_rank_is_of_no_use_to_it():
-    """On `hypercube:5` a shard of 1/32 MB takes 0.625 us, α 0.5 us. Say that T = 5.2 us.
+    """A shard of 1/32 MB takes 0.625 us on `hypercube:5`, α 0.5 us. Say that T = 5.2 us.
 
     Some link into v brings 6.2 shards or more, in 3.875 us; so it has one or two messages and idles for
     0.325 us at most. Before 1.125 us no rank has more than its own shard. One message begins by 0.825 us. Of
@@ -108,9 +108,9 @@ def test_no_schedule_is_faster(network):
 @pytest.mark.parametrize("kind", ["allreduce", "all-to-all"])
 @pytest.mark.parametrize(("network", "least"), [("mi250:2", 4), ("rfs:2x4x8", 5)])
 def test_all_must_have_heard_of_all(network, least, kind):
-    """By hand, in messages of no bytes: on `mi250:2` at most 10 of 16 ranks of the other box hear in 3 α.
+    """Messages of no bytes bring data to at most 10 of 16 ranks of the other `mi250:2` box in 3 α.
 
-    On `rfs:2x4x8` 42 of the 56 that are behind switches hear in 4 α. α is 0.5 us. (docs/baselines.md)
+    On `rfs:2x4x8` 42 of the 56 that are behind switches get it in 4 α. α is 0.5 us. (docs/baselines.md)
     """
     bound = messages(network, kind, 1000)
     topology = parse_topology(network)
@@ -140,7 +140,7 @@ def test_large_networks_are_left_out(monkeypatch):
         ({"ticks": 2000}, "all may have come after 2000 ticks"),
         ({"tick": 0}, "1 to 10000 positive ones"),
         ({"distances": ["1/1000000"]}, "distances must rise, 0 first"),
-        ({"direction": "out"}, "not all that is needed is needed by the same ranks"),
+        ({"direction": "out"}, "the same ranks must need all data"),
         ({"heard": True, "ticks": 2000}, "all may have come after 2000 ticks"),
     ],
 )
@@ -156,5 +156,5 @@ def test_forged_certificates_are_refused(changes, error):
 def test_several_groups_or_ends_are_no_case_for_it(kind):
     topology, bound = parse_topology("ring:4"), messages("ring:4", size=200_000)
     groups = [[0, 1], [2, 3]] if kind == "allgather" else None
-    with pytest.raises((BoundError, InputError), match="not all that is needed"):
+    with pytest.raises((BoundError, InputError), match="the same ranks must need"):
         bound.check(topology, collective(kind, 4, groups=groups))

@@ -75,7 +75,7 @@ def test_it_is_near_an_optimum():
 
 
 def test_what_passes_a_rank_does_not_stay_there():
-    """To ranks 1, 2 and 3 in a row over one link each: three vectors of 2.4 us, or some wait to be passed on.
+    """Three vectors of 2.4 us go to ranks 1, 2 and 3 in a row over one link each, or some wait on the way.
     Three α and one vector take 3.9 us."""
     topology, what = problem("uniring:4", "broadcast")
     value = value_of(bound_of(topology, what, 120_000), topology, what)
@@ -83,7 +83,7 @@ def test_what_passes_a_rank_does_not_stay_there():
 
 
 def test_what_a_rank_adds_in_an_allreduce_is_broadcast():
-    """From an end of a row, where what is shared out is, or in a hurry from anywhere else, to the other."""
+    """The item starts at an end of a row, and must come to the other."""
     topology, what = problem("mesh:3x1", "allreduce")
     assert Views.of(topology, what).items[0].start in (0, 2)
     _, alone = problem("uniring:4", "broadcast")
@@ -132,7 +132,7 @@ def test_no_schedule_is_faster(seed):
     ("text", "kind"), [("dgx_h100:1", kind) for kind in ("allgather", "reduce", "allreduce")]
 )
 def test_switches_that_copy_or_add_hold_data(text, kind):
-    """A switch takes from each rank its data once and brings it to all others: no faster than that it is."""
+    """A switch takes data from each rank once and sends it to all others: the ranks are no faster."""
     topology, what = problem(text, kind)
     bound = bound_of(topology, what, 10**6)
     made = METHODS["forestcoll"]
@@ -210,7 +210,7 @@ def test_what_an_allreduce_starts_with_is_a_rank_of_its_group():
     what = collective("allreduce", 5, groups=[[0, 1, 2, 4]])
     bound = multicast_price_bound(topology, what, Fraction(10**5), MICRO)
     bound.check(topology, what)
-    with pytest.raises(InputError, match="rank 3 does not have"):
+    with pytest.raises(InputError, match="rank 3 does not start with"):
         forged(bound, starts=[3] * len(bound.certificate["starts"])).check(topology, what)
 
 

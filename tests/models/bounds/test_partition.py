@@ -26,7 +26,7 @@ ALL = {nodes: partitions(nodes) for nodes in range(2, 8)}
 
 
 def random_network(seed):
-    """Up to 7 ranks, one-way links over a cycle, bandwidths small fractions: nothing is alike both ways."""
+    """Random networks of up to 7 ranks, one-way links over a cycle, bandwidths small fractions."""
     rng = np.random.default_rng(seed)
     ranks = int(rng.integers(2, 8))
     cycle = rng.permutation(ranks)
@@ -121,7 +121,7 @@ def test_groups_count_their_transfers_together():
     ],
 )
 def test_what_runs_beside_an_allreduce_counts_too(kind, given, more):
-    """Of six ranks: 2 * 5 transfers over the 56 links; and those of the other two."""
+    """Six ranks need 2 * 5 transfers over the 56 links; the other two add theirs."""
     parts = [collective("allreduce", 8, groups=[range(6)]), collective(kind, 8, groups=[[6, 7]], **given)]
     network, what = parse_topology("complete:8"), concurrent(parts)
     bound = bound_of(network, what)
@@ -157,7 +157,7 @@ def transfers(text, size):
 
 
 def test_transfers_that_wait_pay_alpha_twice():
-    """On complete:8 a link has 2 · 7/56 of 1 MB at 50 GB/s, 5 us; all but 4 of 14 transfers pay 2 · 0.5 us.
+    """A link of complete:8 has 2 · 7/56 of 1 MB at 50 GB/s, 5 us; all but 4 of 14 transfers pay 2 · 0.5 us.
 
     5 (10/14) / (T - 1) + 5 (4/14) / (T - 0.5) = 1 at T = 5.8669 us; in two steps it takes 5 + 2 · 0.5.
     """
@@ -176,18 +176,19 @@ def test_few_bytes_pay_alpha_once():
 def test_a_later_time_is_not_proven():
     topology, what, bound = transfers("torus:4x4", 10**6)
     later = {**bound.certificate, "time": str(bound.value * Fraction(1_000_001, 1_000_000))}
-    with pytest.raises(InputError, match="what is moved does not take so long"):
+    with pytest.raises(InputError, match="the transfers do not take so long"):
         replace(bound, certificate=later, value=Fraction(later["time"])).check(topology, what)
     topology, what, bound = transfers("complete:8", 10**5)
     later = {**bound.certificate, "time": "2/1000000"}
-    with pytest.raises(InputError, match="all may be over before 10 α"):
+    with pytest.raises(InputError, match="all transfers may end before 10 α"):
         replace(bound, certificate=later, value=Fraction(later["time"])).check(topology, what)
 
 
 def most_single(parts, transfers):
-    """Return, for each number of transfers after which all have heard of all, the most single ones.
+    """Return, for each number of transfers after which all parts have data of all, the most single ones.
 
-    All sequences are tried: a transfer is single, of the sender's own and never passed on, or of all it has.
+    All sequences are tried. A transfer is single, of the sender's own data and never passed on, or of all
+    data.
     """
     everyone = (1 << parts) - 1
     layer = {(tuple(1 << v for v in range(parts)), (0,) * parts): 0}

@@ -81,7 +81,7 @@ def test_a_ring_of_eight_has_no_time_for_all_pairs(monkeypatch):
     [("fat_tree:2,2,1", "allgather", 120_000, 3.9, 4.9), ("ring:8", "all-to-all", 32_000, 2.18, 2.64)],
 )
 def test_a_message_has_no_more_of_a_datum_than_there_is(monkeypatch, text, kind, size, more, most):
-    """Or few long messages, each with one datum again and again, would do: 3.51 and 2.07 us.
+    """A message could have one datum again and again; then few long messages would do: 3.51 and 2.07 us.
 
     All other bounds are below 3.8 and 2.13 us, an optimum and the time of `sccl` above.
     """
@@ -113,7 +113,7 @@ def test_no_schedule_is_faster(seed):
 
 @for_each("seed", range(12))
 def test_no_message_at_any_moment_is_worth_more_than_its_rent(seed):
-    """Whole ticks are not all moments: here messages begin, wait and end when they like, on links unlike."""
+    """Ticks do not cover all moments: here messages begin, wait and end at any time, on different links."""
     topology, kind = network_of(seed), KINDS[seed % 8]
     bound = bound_of(topology, kind, Fraction(4000), Fraction(1, 2))
     if bound is None:
@@ -131,7 +131,7 @@ def test_no_message_at_any_moment_is_worth_more_than_its_rent(seed):
 
 
 class Terms:
-    """What a certificate asks for messages, in seconds and bytes."""
+    """The values and costs of messages under a certificate, in seconds and bytes."""
 
     def __init__(self, topology, what, bound):
         given, self.backwards = bound.certificate, bound.certificate["direction"] == "out"
@@ -177,7 +177,7 @@ class Terms:
         return lambda place: ((image[place[0][0]], row[place[0][1]], row[place[0][2]]), row[place[1]])
 
     def message(self, rng):
-        """Worth and rent of a message at random, or None where it does not end in time."""
+        """The value and cost of a random message, or None if it does not end in time."""
         topology = self.topology
         sender = int(rng.integers(topology.num_ranks))
         begin = rng.random() * self.end
@@ -214,7 +214,7 @@ class Terms:
         return worth, rent * self.rate.max() * tick
 
     def _in_time(self, sender, begin, at, tail):
-        """Whether data of each pair can be there by then, and go on in time."""
+        """Whether data of each pair can be there by then, and still reach its end in time."""
         come, left = self.apart[self.pairs[:, 1], sender], self.apart[at, self.pairs[:, 2]]
         unit = self.topology.alpha.denominator
         return (come >= 0) & (left >= 0) & (come / unit <= begin) & (tail + left / unit <= self.end)
@@ -236,7 +236,7 @@ def _orbits(places, maps):
 
 
 def test_links_without_alpha():
-    """Over a switch whose links out cost no α: as four transfers of 9 us over three links, and α."""
+    """A switch whose links out cost no α: as four transfers of 9 us over three links, and α."""
     links = [Link(rank, 3, Fraction(10**9), MICRO) for rank in range(3)]
     links += [Link(3, rank, Fraction(10**9), Fraction(0)) for rank in range(3)]
     topology = Topology.from_links("star", 3, links, num_switches=1)
@@ -247,7 +247,7 @@ def test_links_without_alpha():
     ("kind", "size", "time"), [("allreduce", 30_000, "1.1"), ("allgather", 100_000, "1.5")]
 )
 def test_prices_that_the_checker_cannot_add_up_prove_nothing(kind, size, time):
-    """The first rents break many rows; rents that are raised enough are too large for 64 bits."""
+    """The first link prices break many rows; raised enough, they are too large for 64 bits."""
     topology = parse_topology("complete:2")  # each rank sends its data to the other
     bound = path_price_bound(topology, what_of(topology, kind), Fraction(size), MICRO / 2)
     assert checked(topology, kind, bound) <= Fraction(time) * MICRO
@@ -322,7 +322,7 @@ def test_forged_certificates_prove_nothing(kind, size):
 
 
 def test_rents_are_not_counted_beyond_64_bits():
-    """Rents of 132 links that are together more than a 64-bit number."""
+    """The prices of 132 links are together more than a 64-bit number."""
     topology, what = parse_topology("complete:12"), collective("broadcast", 12, root=0)
     pairs = [[0, 0, end] for end in range(1, 12)]
     prices = [[int(end == node)] for _, _, end in pairs for node in range(12)]
@@ -334,7 +334,7 @@ def test_rents_are_not_counted_beyond_64_bits():
 
 
 def test_where_an_alpha_is_more_ticks_than_64_bits_hold():
-    """In so little time nothing can be heard: the certificate of another network proves it."""
+    """Data can't arrive in this time: the certificate of another network proves it."""
     links = [Link(a, (a + way) % 6, Fraction(50 * 10**9), Fraction(10)) for a in range(6) for way in (1, -1)]
     topology, what = Topology.from_links("slow", 6, links), collective("allgather", 6)
     bound = bound_of(parse_topology("ring:6"), "allgather", 200_000)
@@ -357,7 +357,7 @@ def test_bandwidths_in_no_round_ratio(rates):
 
 
 def test_what_is_added_up_is_as_what_is_copied_backwards():
-    """Only where links are as fast: a message that waits for a slower link does so at its end, backwards.
+    """Links must be equally fast: a message waits for a slower link at its start, and backwards at its end.
 
     Links are in another order backwards, and the search ends near the best prices.
     """
@@ -369,7 +369,7 @@ def test_what_is_added_up_is_as_what_is_copied_backwards():
     topology = parse_topology("mesh:2x2?bandwidth=50GB/s,25GB/s")
     bound = bound_of(topology, "reduce-scatter", 120_000)
     assert bound.certificate["direction"] == "in"
-    with pytest.raises(InputError, match="as fast"):
+    with pytest.raises(InputError, match="equally fast"):
         forged(bound, direction="out").check(topology, what_of(topology, "reduce-scatter"))
 
 
@@ -389,7 +389,7 @@ def test_a_document_with_it_can_be_checked_again(monkeypatch):
 
 
 def test_prices_are_as_large_as_can_be_counted(monkeypatch):
-    """As for the 672 pairs at the largest distance on ``switch2d:8x4``."""
+    """The case is like the 672 pairs at the largest distance on ``switch2d:8x4``."""
     monkeypatch.setattr(program, "GREATEST", 2**50)
     topology = parse_topology("complete:6")
     checked(topology, "allreduce", bound_of(topology, "allreduce", 100_000))
@@ -401,14 +401,14 @@ def test_pairs_and_nodes_of_two_boxes_are_seen_in_fourteen_ways():
 
 
 def test_ranks_with_equal_shards_look_alike():
-    """Of all symmetries of two boxes too many are left to look for those that keep the shards."""
+    """Two boxes have too many symmetries to try which of them keep the shards."""
     what = collective("allgather", 16, shards=[1, 2] * 8)
     assert len(RankPairs.of(parse_topology("dgx_a100:2"), what, 1).senders) == 2
 
 
 @pytest.mark.parametrize("kind", ["allgather", "reduce-scatter"])
 def test_it_is_the_largest_on_boxes_whose_ports_take_many_messages(monkeypatch, kind):
-    """What eight others have comes over each GPU's port in few messages; `message_count` proves 3.4 us."""
+    """The data of eight others comes over each GPU's port in few messages; `message_count` proves 3.4 us."""
     monkeypatch.setattr(path_price, "MOST_TICKS", 24)
     topology = parse_topology("dgx_h100:2")
     others = max(bound.time(10**6) for bound in lower_bounds(topology, what_of(topology, kind), 10**6))

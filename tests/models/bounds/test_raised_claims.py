@@ -20,7 +20,7 @@ FACTORS = [1 + Fraction(2) ** power for power in (-60, -28, -18, -7, -2, 0)]
 """The claims are raised by these."""
 
 EXACT, DOUBLES, MILLIONTH = Fraction(0), Fraction(1, 2**29), Fraction(1, 2**19)
-"""How far below the largest provable time a finder may stop, relatively, by the constants in its file.
+"""Largest relative gap between a finder's time and the largest provable one, by the constants in its file.
 
 `unicast_price` and `partition_latency` search in doubles; `multicast_price` and `path_price` give up a
 millionth.

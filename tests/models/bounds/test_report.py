@@ -27,7 +27,7 @@ WITH_SHARDS = [kind for kind in KINDS if kind not in (Kind.BROADCAST, Kind.REDUC
 
 
 def random_network(seed, ranks=None):
-    """Up to 6 ranks and 2 switches, random links over one cycle, bandwidths and α's small fractions."""
+    """Random networks of up to 6 ranks and 2 switches, links over one cycle, bandwidths and α's fractions."""
     rng = np.random.default_rng(seed)
     ranks = ranks or int(rng.integers(2, 7))
     switches = int(rng.integers(0, 3))
@@ -208,7 +208,7 @@ def ingress(topology, v, *, out=False):
 @pytest.mark.usefixtures("without_messages")
 @pytest.mark.parametrize("size", [Fraction(1, 100), Fraction(3), Fraction(500)])
 def test_combined_of_an_allgather_paces_what_each_rank_receives_and_sends(size):
-    """At least the design's formula; more only where a whole cut is slower. Only two others may be larger."""
+    """The bound is the design's formula, or more if a whole cut is slower; only two others may be larger."""
     for seed in range(8):
         topology = random_network(seed)
         n, far = topology.num_ranks, all_distances(topology)
@@ -240,7 +240,7 @@ def turned(topology):
 def test_bounds_of_a_collective_are_those_of_its_reverse_on_the_transpose(kind):
     """Theorem 1: a schedule run backwards takes as long.
 
-    Combined takes one of several worst cuts; relays measures come and go in two ways.
+    The combined bound takes one of several worst cuts; `unicast_price` rounds the two distances differently.
     """
     for seed in range(6):
         topology = random_network(seed)
@@ -427,7 +427,7 @@ def test_the_best_bound_depends_on_the_size(ring):
 
 def test_a_bound_made_for_one_size_is_not_asked_at_another(ring):
     bound = by_kind(lower_bounds(ring, collective("allgather", 4), 8))["combined"]
-    with pytest.raises(InputError, match="combined bound made for 8 bytes, asked at 9; make it anew"):
+    with pytest.raises(InputError, match="combined bound holds for 8 bytes, not for 9; find it again"):
         bound.time(9)
 
 

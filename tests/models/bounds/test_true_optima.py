@@ -1,7 +1,8 @@
-"""No bound is above a true optimum where α and bytes weigh alike.
+"""Bounds are below true optima where α and bytes cost about the same.
 
-``true_optima.csv`` has what the constraint program of `optimum` proves without being told any bound, with
-messages that may cut through ranks (`configs/optima_middle.toml`), in microseconds, with the chunks a shard.
+``true_optima.csv`` has the times that the constraint program of `optimum` proves without any given bound,
+with messages that may cut through ranks (`configs/optima_middle.toml`), in microseconds, with the chunks a
+shard.
 """
 
 import csv
@@ -20,7 +21,7 @@ from tutti.topologies.text import parse_topology
 ROOT = Path(__file__).parents[3]
 ROOTED = {"broadcast", "reduce", "scatter", "gather"}
 LAST_DIGIT = Fraction(1, 10**6)
-"""Of a time, us."""
+"""Tolerance of a time, in us."""
 
 
 def optima():

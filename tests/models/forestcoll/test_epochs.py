@@ -232,5 +232,5 @@ def test_a_network_without_symmetries_may_be_too_large():
 def test_a_switch_between_switches_is_unsupported():
     topology = parse_topology("ndv2:2")
     problem = Problem(topology, collective("allgather", 16), GIGABYTE)
-    with pytest.raises(Unsupported, match=r"switch .* must have ranks around it, joined alike"):
+    with pytest.raises(Unsupported, match=r"switch .* must have ranks around it, joined equally"):
         planned_schedule(problem, 0.2, np.random.default_rng(0))

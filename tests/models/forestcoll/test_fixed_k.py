@@ -137,7 +137,7 @@ def test_rounding_beyond_repair_is_refused():
 
 
 def two_way_by_halves():
-    """Four ranks on a switch; rank 0 sends over one link of 3 and hears over two of 3/2."""
+    """Four ranks on a switch; rank 0 sends over one link of 3 and receives over two of 3/2."""
     links = [Link(0, 4, Fraction(3)), Link(4, 0, Fraction(3, 2)), Link(4, 0, Fraction(3, 2))]
     for rank in (1, 2, 3):
         links += [Link(rank, 4, Fraction(3)), Link(4, rank, Fraction(3))]

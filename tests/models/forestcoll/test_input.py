@@ -1,4 +1,4 @@
-"""What ForestColl refuses: one line that names the fault and what is allowed, in Python and as a command."""
+"""Inputs that ForestColl refuses: one line names the fault and what is allowed, in Python and commands."""
 
 import json
 import math
@@ -59,7 +59,7 @@ def path(near, far, name="crooked"):
 
 
 def lopsided_star():
-    """The switch hears 6 GB/s and sends 5: rank c is told less than it tells."""
+    """The switch receives 6 GB/s and sends 5: rank c receives less than it sends."""
     links = [Link(rank, 3, Fraction(2 * GB)) for rank in range(3)]
     links += [Link(3, rank, Fraction(b * GB)) for rank, b in enumerate((2, 2, 1))]
     return Topology.from_links("lopsided", 3, links, labels=["a", "b", "c", "leaf"], num_switches=1)

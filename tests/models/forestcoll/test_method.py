@@ -134,7 +134,7 @@ def test_a_subset_may_have_several_roots():
 
 
 # (network, algbw in GB/s): the data of a box leaves over its ranks' adapters, 25 or 16 GB/s each, unless a
-# rank hears the others more slowly. So 4+4 A100 send half of the data over 100 GB/s.
+# rank receives the others' data more slowly. So 4+4 A100 send half of the data over 100 GB/s.
 SUBSETS = {
     "dgx_a100:2?ranks=4+4": 200,
     "dgx_a100:2?ranks=8+8": Fraction(1040, 3),  # all: the 15 others over the 325 GB/s of a rank
@@ -191,7 +191,7 @@ def test_theorem_35_holds_on_random_networks_and_is_met_by_a_schedule(k):
 
 
 def test_a_multiple_of_the_optimal_k_is_optimal():
-    """Where every ⌊U b⌋ = U b, U*/k = 1/x*: Theorem 35 loses only by rounding."""
+    """U*/k = 1/x* where every ⌊U b⌋ = U b: Theorem 35 loses only by rounding."""
     links = [
         Link(a, b, Fraction(w * GB)) for a, b, w in ((0, 1, 2), (1, 2, 2), (2, 0, 2), (0, 2, 1), (2, 0, 1))
     ]
@@ -403,7 +403,7 @@ def test_switches_that_aggregate_take_traffic_off_a_reduction():
 @pytest.mark.parametrize("kind", KINDS)
 @for_each("text", ["dgx_h100:1", "dgx_h100:2"])
 def test_the_traffic_told_is_that_of_the_schedule(text, kind):
-    """Of the schedule itself, and of the one without multicast: link by link."""
+    """The traffic of the schedule itself, and of the one without multicast, is counted link by link."""
     topology = parse_topology(text)
     what = collective(kind, topology.num_ranks)
     with_, without = make(topology, what), make(topology, what, multicast=False)
@@ -454,7 +454,7 @@ def test_what_it_does_not_do_is_said_before_it_starts(topology, what, message):
 
 
 def test_ranks_beside_a_switch_need_not_be_eulerian():
-    """As on machines that send through one adapter and receive through another."""
+    """Machines that send through one adapter and receive through another are like this."""
     links = [Link(rank, 3, b * GB) for rank, b in enumerate((3, 2, 1))]
     links += [Link(3, rank, b * GB) for rank, b in enumerate((1, 2, 3))] + [Link(2, 0, GB)]
     topology = Topology.from_links("adapters", 3, links, num_switches=1)

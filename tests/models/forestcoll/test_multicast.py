@@ -1,4 +1,4 @@
-"""In-network multicast and aggregation as post-processing."""
+"""Multicast and aggregation in the network, as post-processing."""
 
 from dataclasses import replace
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""From hand-made trees to transfers."""
+"""Hand-made trees become transfers."""
 
 from collections import Counter
 from fractions import Fraction
@@ -63,7 +63,7 @@ def test_rows_of_a_tree_go_outwards_from_its_root():
 
 
 def test_chunks_that_travel_together_are_one():
-    """83 trees a root, all alike: one chunk a shard, and rows that carry one."""
+    """83 equal trees a root: one chunk a shard, and rows that carry one."""
     topology = uniring(3)
     forest = Forest([0, 1, 2], [83] * 3, chains(3))
     schedule = forest_schedule(topology, collective("allgather", 3), direct(topology, 166), forest, 83)

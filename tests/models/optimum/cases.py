@@ -71,7 +71,7 @@ def exhaustive(task):
 
 
 def exhaustive_over_routes(topology, ratio):
-    """Least time of a broadcast of one chunk from rank 0, in α; it takes so many α itself, over any link.
+    """Least time of a broadcast of one chunk from rank 0, in α; the chunk takes `ratio` α over any link.
 
     A message comes to every other rank over a path from any other; all paths and whole starts are tried.
     """

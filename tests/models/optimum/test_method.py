@@ -47,7 +47,7 @@ def test_optima_that_can_be_found_by_hand(text, kind, details, expected, size):
 
 
 def test_a_row_says_that_messages_go_over_one_link():
-    """One chunk to all of a ring of 4: two links one after the other, or at once by cutting through."""
+    """A chunk goes to all of a ring of 4 over two links: one after the other, or cutting through."""
     size = 10**6
     task = problem("ring:4?links=2", size, "broadcast", root=0)
     schedule, direct = made(task), METHODS["direct"]
@@ -76,7 +76,7 @@ def test_a_message_through_switches_is_as_slow_as_its_slowest_link(rates):
 
 
 def test_a_reduction_through_switches_of_unlike_links_is_not_called_optimal():
-    """By hand: 60 KB of rank 2 take 6 us to the switch and the last link, those of rank 1 follow, in 9 us."""
+    """The 60 KB of rank 2 take 6 us to the switch and the last link; those of rank 1 follow, in 9 us."""
     up, down = (50, 50, 10), (20, 50, 20)
     links = [Link(a, 3, Fraction(rate * 10**9), MICRO) for a, rate in enumerate(up)]
     links += [Link(3, a, Fraction(rate * 10**9), MICRO) for a, rate in enumerate(down)]
@@ -95,8 +95,9 @@ def test_a_start_over_links_is_refused_where_there_are_switches():
 def test_a_scatter_over_routes():
     """Ring of 6, 120 KB: a shard takes 0.4 us, α is 0.5 us, and the far shard goes half around each side.
 
-    By hand: over either first link that half and the shard for 2 hops go through to their rank, until 2 α +
-    0.6 us = 1.6 us, whence the half goes on, until 2.3 us. The shard for 1 hop follows, until 1.1 + 0.9 us.
+    By hand: over either first link that half and the shard for 2 hops cut through to their rank, until
+    2 α + 0.6 us = 1.6 us. From there the half continues, until 2.3 us. The shard for 1 hop follows, until
+    1.1 + 0.9 us.
     Without routes two messages of two hops and one, or three of one hop each, take 2.5 us.
     """
     schedule = made(problem("ring:6", 120_000, "scatter", root=0), chunks=2, cut_through=True)
@@ -133,7 +134,7 @@ def test_chunks_of_one_message_share_its_alpha():
 
 @pytest.mark.parametrize("order", list(permutations([1, 2])))
 def test_a_scatter_over_a_path_by_all_its_orders(order):
-    """Path 0-1-2, root 0, chunks for 1 and 2: send one first, the other first, or both at once."""
+    """Path 0-1-2, root 0, chunks for 1 and 2: either may be sent first, or both together."""
     size = 2**20
     m = size / 3 / B
     ends = {(1, 2): max(ALPHA + m, 2 * (ALPHA + m) + ALPHA + m), (2, 1): 2 * (ALPHA + m)}
@@ -151,7 +152,7 @@ def tiny():
 def test_no_method_with_one_chunk_over_single_links_is_faster(text):
     """TACOS in the time clock sends single chunks over single links, so it lies in the space searched.
 
-    Where the search was not through in so short a time, what it has proven must still hold.
+    If the search has not ended in this short time, what it has proven must still hold.
     """
     size = 2**20
     task = problem(text, size)

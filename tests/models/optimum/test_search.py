@@ -1,4 +1,4 @@
-"""The least time: against an exhaustive search on the smallest networks, whatever the search begins with."""
+"""The least time: against an exhaustive search on the smallest networks, with any start of the search."""
 
 import time
 from fractions import Fraction
@@ -39,7 +39,7 @@ PAIRS = [[0, 2], [1, 3]]
     ],
 )
 def test_no_order_of_messages_is_faster(text, kind, details, size):
-    """What is said to be optimal is the time of the schedule that is returned."""
+    """The proven optimum is the time of the returned schedule."""
     task = problem(text, size, kind, **details)
     schedule = made(task)
     assert schedule.stats["solver_gap"] == 0
@@ -52,7 +52,7 @@ def test_no_order_of_messages_is_faster(text, kind, details, size):
     "text", ["mesh:4x1", "uniring:4", "ring:4", "mesh:2x2", "complete:3", "fat_tree:1,3", "fat_tree:1,4"]
 )
 def test_no_broadcast_over_routes_is_faster(text, ratio):
-    """One chunk that takes so many α: all ways to all ranks, through others or not, at all whole times."""
+    """One chunk that takes `ratio` α: all paths to all ranks, through others or not, at all whole times."""
     tick = Fraction(1, 2 * 10**6)
     size = ratio * tick * 50 * 10**9
     task = problem(text, size, "broadcast", root=0)
@@ -117,7 +117,7 @@ def test_a_start_over_epochs_helps_where_bandwidths_differ(size):
 
 
 def test_a_start_within_the_gap_is_the_answer():
-    """Mesh 3x3: the ring takes 8 sends in a row, the optimum 4; with half of the time as gap it will do."""
+    """Mesh 3x3: the ring takes 8 sends in a row, the optimum 4; a gap of half accepts the ring."""
     schedule = made(problem("mesh:3x3", 2**20), start="ring", gap=0.5)
     assert schedule.stats["solve_s"] == 0
     assert schedule.stats["solver_gap"] == pytest.approx(0.5)
@@ -125,7 +125,7 @@ def test_a_start_within_the_gap_is_the_answer():
 
 
 def test_a_start_that_there_is_not_is_said():
-    """ForestColl has no all-to-all: the search goes on without a start."""
+    """ForestColl has no all-to-all: the search runs without a start."""
     schedule = made(problem("ring:3", 2**20, "all-to-all"), start="forestcoll")
     assert schedule.stats["note"].startswith("start dropped: forestcoll ")
     assert schedule.stats["solver_gap"] == 0

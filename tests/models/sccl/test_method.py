@@ -85,13 +85,13 @@ def test_every_transfer_serves_a_rank_that_must_have_the_chunk(text, groups, kin
 
 
 def test_the_size_chooses_between_steps_and_rounds():
-    """At one byte the fewest steps are the fastest."""
+    """The fewest steps are the fastest at one byte."""
     small = made("mesh:4x1", size=1)
     assert small.stats["frontier"][0][0] == small.order.max() == 3
 
 
 def test_without_the_frontier_there_are_the_fewest_steps():
-    """At a large size more steps may be faster, and are not looked at."""
+    """Larger numbers of steps may be faster at a large size, but are not tried."""
     schedule = made("mesh:4x1", chunks=3, size=10**9, frontier=False)
     assert [steps for steps, _, _ in schedule.stats["frontier"]] == [3]
     assert not METHOD.size_dependent(None, METHOD.options(frontier=False))

@@ -91,7 +91,7 @@ def test_a_start_changes_nothing_but_the_time(text, chunks):
 
 
 def test_without_time_the_start_is_the_answer_with_what_is_proven():
-    """On a hypercube of 16, 15 chunks over 4 links need 4 rounds; by distance, 4, 6, 4 and 1, they take 5."""
+    """A hypercube of 16 needs 4 rounds for 15 chunks over 4 links; by distance, 4, 6, 4 and 1, it takes 5."""
     task = instance("hypercube:4")
     answer = fewest_rounds(task, 4, StepLimits(seconds=0.01))
     verify(schedule_of(task, answer))

@@ -1,4 +1,4 @@
-"""What HiGHS alone does: its statuses, starts from a basis, files."""
+"""Features of HiGHS alone: its statuses, starts from a basis, files."""
 
 import gc
 

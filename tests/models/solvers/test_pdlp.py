@@ -1,4 +1,4 @@
-"""What PDLP alone does: its statuses and refusals."""
+"""Features of PDLP alone: its statuses and refusals."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Which solvers there are, what each is asked, and what is said where one is missing."""
+"""The known solvers, the checks of each, and the messages where one is missing."""
 
 from importlib.util import find_spec
 from shutil import which
@@ -35,7 +35,7 @@ def test_a_feature_that_nobody_has_is_refused():
 
 @pytest.mark.parametrize(("method", "of"), [("bfb", "bfb"), ("allreduce_lp", "allreduce_lp"), ("mcf", "mcf")])
 def test_a_model_that_outgrows_memory_is_refused_before_it_is_built(method, of, monkeypatch):
-    """On 9 ranks all three have more than 50 variables."""
+    """All three have more than 50 variables on 9 ranks."""
     monkeypatch.setattr(registry, "MOST_VARIABLES", 50)
     kind = "allreduce" if method == "allreduce_lp" else "all-to-all" if method == "mcf" else "allgather"
     with pytest.raises(Unsupported, match=rf"^{of}.* variables, .*; without a time_limit it may have 50$"):

@@ -24,7 +24,7 @@ from tutti.topologies.text import parse_topology
 
 REFERENCE = Path(__file__).parents[2] / "data" / "reference"
 SLOW = "?bandwidth=1GB/s&alpha=2us"
-"""With chunks of 8 KB a send takes 2 + 8 us, as in the peers' cases."""
+"""A send of a chunk of 8 KB takes 2 + 8 us, as in the peers' cases."""
 CHUNK = 8000
 QUICK = {"reroutes": 0, "restarts": 0}
 MEGABYTE = Fraction(10**6)

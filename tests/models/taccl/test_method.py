@@ -89,7 +89,7 @@ def test_uneven_shards_are_refused():
 
 
 def test_several_kinds_at_once_are_refused():
-    """What copies and what adds would be routed as one."""
+    """Chunks that are copied and sums would be routed as one."""
     what = concurrent(
         [
             collective("broadcast", 6, root=0, groups=[[0, 1, 2]]),
@@ -115,7 +115,7 @@ def test_options_are_read_from_text():
 def test_the_allgather_on_two_ndv2_boxes_meets_its_bound():
     """Chunks of 1 MB. All 8 of a box pass one adapter, which holds each for 1.7/2 + 106 us (Table 1).
 
-    The last is 1.7/2 us later at GPU 1 and goes on to GPUs 6 and 7, over one NVLink and a pair of them:
+    The last is 1.7/2 us later at GPU 1, which sends it to GPUs 6 and 7, over one NVLink and a pair of them:
     0.7 + 46 and 0.7 + 23 us (Figure 5(a)).
     """
     schedule = made("ndv2:2", "allgather", 16 * 10**6, sketch="ndv2-sk-1", contiguity="none", time_limit=10)
@@ -137,7 +137,7 @@ CASES = [
 @for_each("chunks", [1, 2, 3, 4])
 @for_each(("family", "ranks", "text", "degree"), CASES)
 def test_every_case_of_table_3_6_meets_the_bound_of_its_chunks(family, ranks, text, degree, chunks):
-    """A rank receives (N - 1) chunks over d links: so many sends one after the other at least."""
+    """A rank receives (N - 1) chunks over d links: at least (N - 1)/d sends one after the other."""
     with (REFERENCE / "table_3_6_generation_seconds.csv").open() as file:
         assert any(row["family"] == family and row["n"] == str(ranks) for row in csv.DictReader(file))
     schedule = made(text, "allgather", MEGABYTE, chunks=chunks, time_limit=30)
@@ -180,5 +180,5 @@ def test_hosts_that_are_plain_are_inferred_and_not_stored():
 
 @pytest.mark.parametrize("kind", ["gather", "all-to-all"])
 def test_with_all_paths_no_chunk_passes_ranks_beyond_its_only_end(kind):
-    """On a ring one way nothing comes past the end of a chunk with one end: nobody there can send it on."""
+    """Chunks with one end on a one-way ring never pass it: no rank behind it can send them on."""
     made("uniring:5", kind, paths="all")

@@ -16,7 +16,7 @@ from tutti.topologies.errors import NoSchedule
 
 
 def arborescences(d: ChunkDemand, c: int):
-    """Yield all ways for a chunk to every other rank: an in-link each, without cycles."""
+    """Yield all trees of a chunk to every other rank: an in-link each, without cycles."""
     links, start = d.logical.links, int(d.start[c])
     others = [r for r in range(d.logical.topology.num_ranks) if r != start]
     for chosen in itertools.product(*(d.logical.in_links[r] for r in others)):

@@ -66,7 +66,7 @@ def test_a_toy_reads_as_its_equations():
 
 
 def test_what_is_added_cuts_off_no_optimum():
-    """Without the late and the early transfers the program has the same optimum, and a weaker relaxation."""
+    """The program without the late and the early transfers has the same optimum, and a weaker relaxation."""
     costs = Costs(demand("mesh:2x3"))
     model = RoutingModel.of(costs, greedy_routing(costs).time + 1)
     full = solve(compile_model(model.m), "highs").objective

@@ -1,4 +1,4 @@
-"""Contiguity against all ways to join neighbours, and the families of its model."""
+"""Contiguity against all choices of joined neighbours, and the families of its model."""
 
 import itertools
 from fractions import Fraction
@@ -27,7 +27,7 @@ from tutti.topologies.text import parse_topology
 def least_end(transfers: RoutedTransfers, sequence, groups) -> float:
     """Return the end of messages that keep the order of a sequence on every port; inf if none can.
 
-    Starts are raised until data and ports agree; in a cycle they rise for ever.
+    Starts are raised until data and ports agree; in a cycle they rise without end.
     """
     of = {transfer: number for number, group in enumerate(groups) for transfer in group}
     message = [transfers.message(transfers.link[group[0]], len(group)) for group in groups]

@@ -1,4 +1,4 @@
-"""The stages together: what is tried again, within the time that is given."""
+"""The stages together: the second tries, within the time that is given."""
 
 from fractions import Fraction
 
@@ -14,7 +14,7 @@ from tutti.topologies.text import parse_topology
 
 @pytest.mark.parametrize("kind", ["allgather", "allreduce"])
 def test_all_solves_together_keep_the_limit(clock, monkeypatch, kind):
-    """Each solver takes all it is given: the symmetry costs time here, so much is tried, and chunks join."""
+    """Each solver takes all its time; the symmetry costs time here, so solves are many, and chunks join."""
     given = []
 
     def slow(model, solver, options, start=None, real=routing.solve):
@@ -86,7 +86,7 @@ def test_a_symmetry_that_costs_time_is_left_out():
 
 
 def test_a_fixed_input_size_makes_one_schedule_for_all_sizes():
-    """Whatever size is asked for; it is the one that is made for that size without the option."""
+    """For any size asked for, it is the schedule that is made for that size without the option."""
     network, what = parse_topology("ring:4"), collective("allgather", 4)
 
     def made(size, **options):

@@ -48,7 +48,7 @@ def test_links_to_a_switch_that_no_way_passes_do_not_shift_the_others(kind):
 
 
 def test_a_slow_link_is_held_for_several_epochs_and_carries_more_in_long_ones():
-    """By hand: 1 us is a chunk's time at 100 GB/s, 2.5 us at 40; α 0. In epochs of 2.5 us: 2 and 1 chunks."""
+    """A chunk takes 1 us at 100 GB/s, 2.5 us at 40; α 0. In epochs of 2.5 us: 2 and 1 chunks."""
     task = problem("mesh:2x2?bandwidth=100GB/s,40GB/s&alpha=0us", size=400000)
     fast, slow = (
         Epochs(ChunkInstance(task.topology, task.collective, 1), task.size, x) for x in ("fastest", "slowest")
@@ -59,7 +59,7 @@ def test_a_slow_link_is_held_for_several_epochs_and_carries_more_in_long_ones():
 
 
 def test_links_of_a_route_are_held_as_the_time_clock_has_it():
-    """By hand: α 1 us, chunks of 2 us, in epochs of 1 us: 4 epochs; the second link from 1 to 4."""
+    """α is 1 us and chunks take 2 us: 4 epochs of 1 us; the second link is held from 1 to 4."""
     links = [Link(0, 2, Fraction(10**9), Fraction(1, 10**6)), Link(2, 1, Fraction(10**9), Fraction(1, 10**6))]
     back = [Link(1, 2, Fraction(10**9), Fraction(1, 10**6)), Link(2, 0, Fraction(10**9), Fraction(1, 10**6))]
     topology = Topology.from_links("pair", 2, [*links, *back], num_switches=1)

@@ -88,7 +88,7 @@ def test_between_like_links_it_is_the_fewest_steps_of_one_round_each(text):
     ],
 )
 def test_without_alpha_no_message_of_several_chunks_is_faster(text):
-    """Then the least time over links is CP-SAT's, whose messages carry any number of chunks."""
+    """Its least time over links is CP-SAT's, whose messages carry any number of chunks."""
     task = problem(text)
     options = OPTIMUM.options(chunks=1, start="none", cuts=False)
     least = OPTIMUM.synthesize(task, options, np.random.default_rng(0))
@@ -98,7 +98,7 @@ def test_without_alpha_no_message_of_several_chunks_is_faster(text):
 
 
 def test_nothing_is_rounded_and_a_chunk_goes_alone():
-    """By hand: chunks of 100 kB take 1 + 2 us and 1 + 5 us, so a slot is 3 us."""
+    """Chunks of 100 kB take 1 + 2 us and 1 + 5 us, so a slot is 3 us."""
     epochs = epochs_of(problem("mesh:2x2?bandwidth=50GB/s,20GB/s&alpha=1us", size=400_000), 1, "exact")
     assert epochs.tick == 3 * US
     assert set(epochs.lasts) == {1, 2}

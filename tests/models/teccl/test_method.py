@@ -14,7 +14,7 @@ from tutti.topologies.text import parse_topology
 @pytest.mark.parametrize("epoch", ["fastest", "slowest", "300ns", "2us"])
 @pytest.mark.parametrize("size", [600, SIZE])
 def test_every_epoch_length_gives_a_legal_schedule(epoch, size):
-    """With little data α is most of a send, so a send of several epochs may carry several chunks."""
+    """A send of little data is mostly α, so a send of several epochs may carry several chunks."""
     made(problem(UNEVEN, size=size), epoch=epoch if size == 600 or epoch != "300ns" else "1us", window=4)
 
 
@@ -28,14 +28,14 @@ def test_the_best_epoch_ends_no_later_than_the_named_ones(text, size):
 
 
 def test_with_little_data_the_best_epoch_carries_several_chunks():
-    """By hand: around a directed ring of 4 with 2 chunks a shard, 3 sends of both, or 6 of one; α is all."""
+    """A directed ring of 4 with 2 chunks a shard needs 3 sends of both, or 6 of one; α is all of the time."""
     task = problem("uniring:4", size=4)
     best, single = made(task, epoch="best", chunks=2), made(task, chunks=2)
     assert (best.stats["epochs"], single.stats["epochs"]) == (3, 6)
 
 
 def test_a_send_of_several_epochs_may_carry_several_chunks():
-    """By hand: α = 1 us, chunks of 1 ns, in epochs of 0.7 us: 2 epochs a send, in which all go at once."""
+    """α = 1 us and chunks of 1 ns take 2 epochs of 0.7 us a send, in which all chunks go together."""
     task = problem("mesh:4x1?bandwidth=50GB/s&alpha=1us", "scatter", size=200, root=0)
     schedule = made(task, epoch="700ns")
     assert schedule.stats["epochs"] == 6
@@ -153,7 +153,7 @@ def test_the_halves_of_an_allreduce_do_not_meet_where_what_is_rounded_up_holds_a
 
 
 def test_halves_of_an_allreduce_have_epochs_of_one_length_where_there_are_switches():
-    """The switch copies but can't add: only the allgather's ways may end at it."""
+    """The switch copies but can't add: only routes of the allgather may end at it."""
     ends = [(0, 3, 1, 3), (3, 0, 2, 1), (1, 3, 3, 2), (3, 1, 1, 1), (2, 3, 1, 0), (3, 2, 3, 2)]
     for epoch in ("fastest", "slowest", "best"):
         made_on(network(3, ends, num_switches=1, multicast=[3]), "allreduce", size=3000, epoch=epoch)

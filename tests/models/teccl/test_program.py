@@ -100,7 +100,7 @@ def compiled(program, add):
 )
 @pytest.mark.parametrize("name", ["tacos", "bfb", "forestcoll", "multitree"])
 def test_a_listed_schedule_is_a_point_of_the_program(text, kind, details, chunks, length, name):
-    """Of the program that minimizes the finish, cuts included, and of that of the reward."""
+    """The program minimizes the finish, cuts included, or has the reward."""
     task = problem(text, kind, **details)
     epochs = epochs_of(task, chunks, length)
     known = StartSchedule.of(METHODS[name], task, chunks, 0)
@@ -124,7 +124,7 @@ def test_a_listed_schedule_is_a_point_of_the_program(text, kind, details, chunks
 
 
 def test_a_point_that_is_not_legal_is_seen():
-    """The check above can fail: a chunk that goes on before it has come, and a link used twice."""
+    """The check above can fail: for a chunk that is sent on before it has come, and a link used twice."""
     task = problem("mesh:3x1", "broadcast", root=0)
     epochs = epochs_of(task)
     program = TecclProgram(epochs, EpochState.start(epochs), 4)
@@ -138,7 +138,7 @@ def test_a_point_that_is_not_legal_is_seen():
 
 
 def two_cliques(ranks):
-    """Complete networks of so many ranks, joined by one link each way."""
+    """Two complete networks of `ranks` ranks each, joined by one link each way."""
     cliques = (range(ranks), range(ranks, 2 * ranks))
     links = [Link(a, b) for clique in cliques for a in clique for b in clique if a != b]
     bridge = [Link(ranks - 1, ranks), Link(ranks, ranks - 1)]
@@ -160,7 +160,7 @@ def relaxation_is_feasible(epochs, horizon, cuts):
 
 
 def test_cuts_forbid_what_the_relaxation_copies_around():
-    """Over one link between cliques of 5 go 5 chunks, 5 epochs; in 4, parts of them can be made whole."""
+    """The link between cliques of 5 carries 5 chunks, 5 epochs; in 4, the relaxation makes parts whole."""
     topology = two_cliques(5)
     task = Problem(topology, collective("allgather", 10), Fraction(SIZE))
     epochs = epochs_of(task)
@@ -181,7 +181,7 @@ def test_the_reward_is_the_most_of_all_schedules_of_a_path():
 
 
 def test_the_reward_prefers_early_reads_to_an_early_finish():
-    """In 3 epochs from an end of a path: by the reward the near chunk leaves first, and all end later."""
+    """A path from an end, 3 epochs: by the reward the near chunk leaves first, and all end later."""
     task = problem("mesh:3x1", "scatter", root=0)
     early, fast = made(task, objective="reward", epochs=3), made(task)
     options = {}
@@ -213,7 +213,7 @@ def test_a_switch_that_copies_serves_all_at_once(copies, epochs):
 
 
 def test_a_switch_stores_nothing():
-    """What it gets it sends on as it arrives, each chunk once."""
+    """A chunk that arrives is sent on in the same epoch, once."""
     schedule = made_on(star(4, copies=True))
     columns = (schedule.order, schedule.chunk, schedule.source, schedule.target)
     rows = list(zip(*(column.tolist() for column in columns), strict=True))

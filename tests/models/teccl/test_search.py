@@ -112,7 +112,7 @@ def fewest_on_a_star(ranks, start, goal, most):
             return epoch
         following = set()
         for state in states:
-            for senders in product(range(-1, ranks), repeat=ranks):  # whom each rank hears, or nobody
+            for senders in product(range(-1, ranks), repeat=ranks):  # the sender to each rank, -1 for none
                 heard = [sender for sender in senders if sender >= 0]
                 if len(heard) != len(set(heard)):
                     continue
@@ -146,7 +146,7 @@ def test_a_star_ends_in_the_fewest_epochs_of_an_exhaustive_search(kind, ranks, o
 @for_each("text", ["ring:4", "mesh:2x3", "gen_kautz:2,5", "complete:4", UNEVEN])
 @for_each("search", ["upward", "once"])
 def test_neither_start_nor_cuts_change_the_optimum(text, search):
-    """All eight ways to ask agree, and with the exhaustive `optimum` of single chunks between like links."""
+    """All settings agree, also with the exhaustive `optimum` of single chunks between equal links."""
     task = problem(text)
     ends = set()
     for start in ("none", "tacos", "bfb"):

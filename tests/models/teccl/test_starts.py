@@ -1,4 +1,4 @@
-"""Schedules of other methods in epochs, and what is said of those that do not fit."""
+"""Schedules of other methods in epochs, and messages about those that do not fit."""
 
 from fractions import Fraction
 
@@ -47,7 +47,7 @@ def test_a_schedule_in_which_switches_copy_is_no_start():
     epochs = epochs_of(task)
     copied = METHOD.synthesize(task, METHOD.options(), np.random.default_rng(0))
     assert (copied.target >= 8).any()
-    with pytest.raises(NoSchedule, match=r"^switches copy in it$"):
+    with pytest.raises(NoSchedule, match=r"^its switches copy data$"):
         in_epochs(epochs, copied)
 
 
