@@ -300,10 +300,10 @@ def read_tables(
     )
 
 
-def read_table(kind: type[T], values: Mapping[str, Any], where: str) -> T:
-    """Return a table, checked strictly; an error names the place and the key."""
+def read_table(kind: type[T], values: Mapping[str, Any] | str, where: str) -> T:
+    """Return a table, or one in a JSON text, checked strictly; an error names the place and the key."""
     try:
-        return kind.model_validate(values)
+        return (kind.model_validate_json if isinstance(values, str) else kind.model_validate)(values)
     except ValidationError as error:
         # A misspelt key explains the missing one.
         first = min(error.errors(), key=lambda details: details["type"] != "extra_forbidden")
@@ -311,7 +311,9 @@ def read_table(kind: type[T], values: Mapping[str, Any], where: str) -> T:
 
 
 def _reason(kind: type[Table], error: str, place: tuple[int | str, ...], details: Mapping[str, Any]) -> str:
-    """Say what is wrong with one key."""
+    """Say what is wrong with one key, or with the whole."""
+    if not place:
+        return str(details["msg"])
     key = str(place[0])
     if error == "extra_forbidden" and len(place) > 1:
         return f"'{key}': unknown key '{place[-1]}'"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ class TrainingTask(Task):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What it is picked by, besides the whole text."""
+        """The job's name, and the method's label."""
         return self.job.name, self.entrant.label
 
     def rows(self, status: str, message: str = "") -> list[Row]:
@@ -69,8 +70,8 @@ def _columns(job: Job, networks: Mapping[str, Network]) -> Row:
         """Return what the group's collectives hold: those on one network take turns."""
         return networks[group].name
 
-    made = iterate(job.workload, lambda what: networks[what.group].time(what), shared, job.plan)
-    best = iterate(job.workload, lambda what: networks[what.group].bound(what), shared, job.plan)
+    made = iterate(job.workload, cache(lambda what: networks[what.group].time(what)), shared, job.plan)
+    best = iterate(job.workload, cache(lambda what: networks[what.group].bound(what)), shared, job.plan)
     parts = ("compute", "bubble", "activations", "weights", "exposed")
     return {
         "time_s": made.seconds,

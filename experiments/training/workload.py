@@ -1,4 +1,4 @@
-"""A workload: a table of layers, and how many ranks share them in which way.
+"""A workload: a table of layers, and the groups of ranks that share them.
 
 A layer has three passes, forward, input gradient and weight gradient. Each computes for a while and then may
 do a collective over one of the rank's groups. That of the first two blocks the compute which follows, that of
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
 
@@ -18,7 +18,7 @@ from tutti.topologies.errors import InputError, suggestion
 from tutti.topologies.units import MOST_BYTES
 
 SEND = "send"
-"""From a stage of a pipeline to the next: the one communication that is no collective."""
+"""Kind of the one communication that is no collective: a stage of a pipeline sends to the next one."""
 GROUPS = {
     "tp": "tensor parallel",
     "pp": "pipeline parallel",
@@ -35,7 +35,7 @@ MOST_LAYERS = 10**5
 
 @dataclass(frozen=True)
 class Parallelism:
-    """How many ranks a group has; tp x pp x dp x fsdp is the number of ranks.
+    """Numbers of ranks of the groups; tp x pp x dp x fsdp is the number of all ranks.
 
     Parameters
     ----------
@@ -59,10 +59,9 @@ class Parallelism:
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        for one in fields(self):
-            count = getattr(self, one.name)
-            if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_RANKS:
-                raise InputError(f"{one.name} is {count!r}; it is a whole number, 1 to {MOST_RANKS}")
+        for name, count in vars(self).items():
+            if type(count) is not int or not 1 <= count <= MOST_RANKS:
+                raise InputError(f"{name} is {count!r}; it is a whole number, 1 to {MOST_RANKS}")
         if self.replicas % self.ep:
             raise InputError(f"ep = {self.ep} does not divide the {self.replicas} ranks that share the batch")
 
@@ -93,7 +92,7 @@ class Parallelism:
             raise InputError(f"tp x pp x dp x fsdp = {product}, but there are {ranks} ranks")
 
     def __str__(self) -> str:
-        counts = ((one.name, getattr(self, one.name)) for one in fields(self))
+        counts = vars(self).items()
         return " ".join(f"{name}={count}" for name, count in counts if count > 1) or "one rank"
 
 
@@ -132,7 +131,7 @@ class Communication:
 
 @dataclass(frozen=True)
 class Pass:
-    """Compute of so many seconds, then a collective."""
+    """Compute for a number of seconds, then a collective."""
 
     seconds: float = 0.0
     communication: Communication | None = None
@@ -182,7 +181,7 @@ class Layer:
 
     @property
     def seconds(self) -> float:
-        """Of compute for a microbatch."""
+        """Seconds of compute for a microbatch."""
         return sum(one.seconds for one in self.passes)
 
     @property
@@ -194,7 +193,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Workload:
-    """What a rank does for one microbatch, were it to do all stages of the pipeline.
+    """The work of a rank for one microbatch, were it to do all stages of the pipeline.
 
     Parameters
     ----------
@@ -230,31 +229,31 @@ class Workload:
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        parts = self.chunks * (1 if self.alike else self.parallelism.pp)
-        if not 0 < len(self.layers) <= MOST_LAYERS:
-            raise InputError(f"{self.name}: {len(self.layers)} layers; 1 to {MOST_LAYERS} are allowed")
-        if not 1 <= self.microbatches <= MOST_LAYERS or self.chunks < 1:
+        count, stages, chunks = len(self.layers), self.parallelism.pp, f"{self.chunks} chunks a stage"
+        parts = self.chunks * (1 if self.alike else stages)
+        if not 0 < count <= MOST_LAYERS:
+            fault = f"{count} layers; 1 to {MOST_LAYERS} are allowed"
+        elif not 1 <= self.microbatches <= MOST_LAYERS or self.chunks < 1:
             allowed = f"1 to {MOST_LAYERS} microbatches and at least 1 chunk are allowed"
-            counts = f"{self.microbatches} microbatches of {self.chunks} chunks a stage"
-            raise InputError(f"{self.name}: {counts}; {allowed}")
-        if parts > len(self.layers):
-            asked = f"{parts} parts for {self.parallelism.pp} stages"
-            raise InputError(f"{self.name}: {asked}, but only {len(self.layers)} layers")
-        if any(all(layer.once for layer in part) for part in self.parts):
-            why = "one would have no layer that repeats"
-            raise InputError(f"{self.name}: {self.chunks} chunks a stage; {why}")
+            fault = f"{self.microbatches} microbatches of {chunks}; {allowed}"
+        elif parts > count:
+            fault = f"{parts} parts for {stages} stages, but only {count} layers"
+        elif any(all(layer.once for layer in part) for part in self.parts):
+            fault = f"{chunks}; one would have no layer that repeats"
+        else:
+            return
+        raise InputError(f"{self.name}: {fault}")
 
     @property
     def parts(self) -> list[Sequence[Layer]]:
         """The layers of each part of the model: chunk by chunk, and in a chunk stage by stage."""
-        stages = self.parallelism.pp
-        if not self.alike:
-            return parts_of(self.layers, stages * self.chunks)
-        return [part for part in parts_of(self.layers, self.chunks) for _ in range(stages)]
+        copies = self.parallelism.pp if self.alike else 1
+        every = parts_of(self.layers, self.chunks * self.parallelism.pp // copies)
+        return [part for part in every for _ in range(copies)]
 
     @property
     def seconds(self) -> float:
-        """Of compute in an iteration, on all stages together."""
+        """Seconds of compute in an iteration, on all stages together."""
         times = self.parallelism.pp if self.alike else 1
         return times * sum(layer.seconds * (1 if layer.once else self.microbatches) for layer in self.layers)
 
@@ -266,29 +265,29 @@ class Workload:
         return (*found, Communication(SEND, self.boundary, "pp")) if sends else found
 
     def taking(self, seconds: float) -> Workload:
-        """Return it with all compute of an iteration scaled to so many seconds, on all stages together."""
+        """Return it with all compute of an iteration scaled to these seconds, on all stages together."""
         now = self.seconds
         if not now:
             raise InputError(f"{self.name}: no layer computes, so there is nothing to scale")
-        names = ("forward", "input_gradient", "weight_gradient", "recompute")
-        layers = []
-        for layer in self.layers:
-            passes = {name: getattr(layer, name) for name in names}
-            scaled = {name: replace(one, seconds=one.seconds * seconds / now) for name, one in passes.items()}
-            layers.append(replace(layer, **scaled))
-        return replace(self, layers=tuple(layers))
+
+        def scaled(layer: Layer) -> Layer:
+            passes = {name: one for name, one in vars(layer).items() if isinstance(one, Pass)}
+            times = {name: replace(one, seconds=one.seconds * seconds / now) for name, one in passes.items()}
+            return replace(layer, **times)
+
+        return replace(self, layers=tuple(map(scaled, self.layers)))
 
 
 @dataclass(frozen=True)
 class Formula:
-    """A network without links: a collective of M bytes takes a constant and so many seconds a byte.
+    """A network without links: a collective takes a constant, and seconds in proportion to its bytes.
 
     Parameters
     ----------
     constants
-        The two numbers, of each kind of collective.
+        The constant in seconds and the seconds a byte of M, of each kind of collective.
     name
-        By which groups have the same; for messages too.
+        Groups with the same name share it; messages call it so.
     """
 
     constants: Mapping[str, tuple[float, float]]
@@ -309,9 +308,8 @@ class Formula:
         constant, rate = self.constants[what.kind]
         return constant + rate * float(what.size)
 
-    def bound(self, what: Communication) -> float:
-        """Return the same: nothing is proven."""
-        return self.time(what)
+    bound = time
+    """The same: nothing is proven."""
 
 
 def parts_of(layers: Sequence[Layer], parts: int) -> list[Sequence[Layer]]:
@@ -346,8 +344,7 @@ def check_groups(workload: Workload, networks: Mapping[str, int | None]) -> None
     """
     for group in dict.fromkeys(one.group for one in workload.communications):
         size = workload.parallelism.size(group)
-        has = f"{workload.name}: group {group} has {size} ranks"
-        if size > 1 and group not in networks:
-            raise InputError(f'{has} and no network; add networks = {{{group} = "..."}}')
-        if size > 1 and networks[group] not in (size, None):
-            raise InputError(f"{has}, its network {networks[group]}")
+        if size > 1 and networks.get(group, 0) not in (size, None):
+            lacks = f' and no network; add networks = {{{group} = "..."}}'
+            own = f", its network {networks[group]}" if group in networks else lacks
+            raise InputError(f"{workload.name}: group {group} has {size} ranks{own}")

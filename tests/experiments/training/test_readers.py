@@ -233,7 +233,7 @@ def test_recomputing_adds_a_forward_pass_and_its_collectives(tmp_path: Path) -> 
         ({"system": {"matrix": {}}}, "matrix has no float16"),
         (
             {"system": {"mem1": {"GBps": 1.0, "MB_efficiency": [[0, 2.0]]}}},
-            "efficiencies are pairs of a size and",
+            "'mem1' must be less than or equal to 1, not 2.0",
         ),
     ],
 )
