@@ -21,7 +21,6 @@ from tutti.experiments.runner.run import RunOptions, Summary, carry_out, run
 from tutti.experiments.runner.study import study_of
 from tutti.experiments.solver_study.milp_instances import find_model
 from tutti.experiments.solver_study.statistics import not_run, shift_of, standings
-from tutti.experiments.tuner_files import TUNERS
 from tutti.models.solvers.highs import check_path, write_model
 from tutti.schedules.collective import collective
 from tutti.schedules.files.schedule_file import write_text
@@ -138,10 +137,10 @@ def _gap(gap: float | str | None) -> str | None:
 
 def do_tune(arguments: TuneCommand) -> int:
     """Run the methods, choose, and write the set; or write the rules of a tuner."""
-    if arguments.format in TUNERS:
+    if arguments.format in tuning.TUNERS:
         return _write_rules(arguments)
     if arguments.format not in FORMATS:
-        known = suggestion(arguments.format, [*FORMATS, *TUNERS])
+        known = suggestion(arguments.format, [*FORMATS, *tuning.TUNERS])
         raise InputError(f"unknown format '{arguments.format}'{known}")
     form = FORMATS[arguments.format]
     options = build_options(form, parse_assignments(arguments.option))
@@ -179,27 +178,25 @@ def do_tune(arguments: TuneCommand) -> int:
 
 def _write_rules(arguments: TuneCommand) -> int:
     """Write which of a runtime's own algorithms it takes at which size."""
-    form = TUNERS[arguments.format]
+    form = tuning.TUNERS[arguments.format]
     options = build_options(form, parse_assignments(arguments.option))
     if arguments.methods:
         raise InputError(f"--methods {arguments.methods}: '{form.name}' is of the runtime's own algorithms")
     network = parse_topology(arguments.topology)
-    what = collective(arguments.collective, network.num_ranks)
-    sizes, out = _sizes(arguments.sizes), arguments.output
-    rules = form.rules(network, what, sizes, options)
+    tuner = form(network, collective(arguments.collective, network.num_ranks), options)
+    rules, out = tuner.rules(_sizes(arguments.sizes)), arguments.output
     out.mkdir(parents=True, exist_ok=True)
     path = out / form.file
-    write_text(path, "".join(f"{line}\n" for line in form.lines(network, what, rules, options)))
-    loader = f"export {form.loader.format(shlex.quote(str(path.resolve())))}"
-    notes = form.notes(network, what, options)
+    write_text(path, "".join(f"{line}\n" for line in tuner.lines(rules)))
+    loader = f"export {form.environment.format(shlex.quote(str(path.resolve())))}"
     (out / "load.env").write_text(loader + "\n")
     if arguments.json:
         named = [rule._asdict() for rule in rules]
-        print_json({"file": str(path), "rules": named, "notes": notes, "loader": loader})
+        print_json({"file": str(path), "rules": named, "notes": tuner.notes, "loader": loader})
         return 0
     lines = [[str(rule.low), str(rule.high), " ".join(rule.takes)] for rule in rules]
     print_table(f"what {form.name} takes at which size", ["from, bytes", "to", "algorithm"], lines)
-    for note in notes:
+    for note in tuner.notes:
         remark(f"note: {note}")
     say(f"load with (load.env): {loader}")
     return 0

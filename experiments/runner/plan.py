@@ -136,7 +136,6 @@ def study_of(config: Config, methods: Mapping[str, Method]) -> Study:
         config,
         tasks,
         run,
-        report="tutti.experiments.report:write_report",
         arrange=partial(by_instance, baseline=baseline),
         keep_schedules=keep,
         gaps=True,

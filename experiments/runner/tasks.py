@@ -15,7 +15,7 @@ import numpy as np
 
 from tutti.experiments.registry import find_method
 from tutti.experiments.runner.judge import Cost, ProvenBound, notes, time_columns
-from tutti.experiments.runner.study import JUDGE, SYNTHESIZE, Row, Task, TaskOutcome, Workplace, silent
+from tutti.experiments.runner.study import JUDGE, SYNTHESIZE, Row, Task, TaskOutcome, Workplace
 from tutti.models.bounds import own_bounds
 from tutti.schedules.collective import Collective
 from tutti.schedules.method import Method, Problem
@@ -94,7 +94,7 @@ def synthesize_best(
     options: Any,
     seeds: Sequence[int],
     size: Fraction,
-    notify: Callable[[str], None] = silent,
+    notify: Callable[[str], None] = lambda stage: None,
 ) -> Synthesized:
     """Return the schedule of least simulated time at `size` (bytes), the first of equal ones.
 
