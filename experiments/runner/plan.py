@@ -359,8 +359,6 @@ def _tasks(
                 time_limit=limit,
                 memory=approach.memory,
                 network=digest,
-                before=0,
-                after=0,
             )
 
 

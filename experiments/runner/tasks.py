@@ -112,12 +112,17 @@ def synthesize_best(
         If it was stopped when there was a schedule: with the best so far, as it would have been returned.
     """
     synth_s = verify_s = 0.0
-    best, least = None, math.inf
+    best, least, stop = None, math.inf, None
     course: list[str] = []
     notify(SYNTHESIZE)
     method.supports(problem, options)
     for count, seed in enumerate(seeds, 1):
-        schedule, seconds, stop = _until_stopped(method, problem, options, seed, notify)
+        with Stopwatch() as watch:
+            try:
+                schedule, spent = _synthesize_once(method, problem, options, seed, notify)
+            except KeyboardInterrupt as error:
+                schedule, spent, stop = getattr(error, "found", None), None, error
+        seconds = watch.seconds if spent is None else spent
         synth_s += seconds
         if stop is None or schedule is not None:
             notify(JUDGE)
@@ -135,20 +140,8 @@ def synthesize_best(
             raise Interrupted(replace(best, seeds=tried, synth_s=synth_s, verify_s=verify_s)) from stop
     if best is None:
         raise TuttiError(f"{method.name}: no seed given; at least one is needed")
-    told = "; ".join(course) if len(seeds) > 1 else ""
-    return replace(best, seeds=len(seeds), synth_s=synth_s, verify_s=verify_s, course=told)
-
-
-def _until_stopped(
-    method: Method, problem: Problem, options: Any, seed: int, notify: Callable[[str], None]
-) -> tuple[Schedule | None, float, KeyboardInterrupt | None]:
-    """Return a schedule if there is one, the seconds that it took, and Ctrl-C if that stopped it."""
-    with Stopwatch() as watch:
-        try:
-            return *_synthesize_once(method, problem, options, seed, notify), None
-        except KeyboardInterrupt as error:
-            stop = error
-    return (stop.found if isinstance(stop, Interrupted) else None), watch.seconds, stop
+    tries = "; ".join(course) if len(seeds) > 1 else ""
+    return replace(best, seeds=len(seeds), synth_s=synth_s, verify_s=verify_s, course=tries)
 
 
 def _synthesize_once(
@@ -192,7 +185,7 @@ class SynthesisTask(Task):
     sizes
         M in bytes of each row; more than one only where the schedule is the same for all.
     size_dependent
-        Whether the method is told the size.
+        Whether the method's schedule depends on the size.
     note
         What is said beside its rows, besides what the schedule says.
     network
@@ -218,8 +211,8 @@ class SynthesisTask(Task):
     note: str = ""
     network: str = ""
     exact_for: str = ""
-    before: int
-    after: int
+    before: int = 0
+    after: int = 0
 
     def __str__(self) -> str:
         options = options_text(self.options)
@@ -235,12 +228,12 @@ class SynthesisTask(Task):
 
     @property
     def place(self) -> int:
-        """How many seeds of the same rows come before."""
+        """The number of seeds of the same rows that come before."""
         return self.before
 
     @property
     def all_seeds(self) -> int:
-        """How many seeds are tried for its rows, by other tasks too."""
+        """The number of seeds that are tried for its rows, by other tasks too."""
         return self.before + len(self.seeds) + self.after
 
     @property
@@ -250,7 +243,7 @@ class SynthesisTask(Task):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What it is picked by, besides the whole text."""
+        """Topology, collective and method."""
         return self.topology, str(self.collective), self.method
 
     @property
@@ -260,7 +253,7 @@ class SynthesisTask(Task):
 
     @property
     def bound_keys(self) -> tuple[str, ...]:
-        """What the bounds of its rows depend on, in the order of its sizes."""
+        """Texts of all that the bounds of its rows depend on, in the order of its sizes."""
         return tuple(f"{self.topology}\t{self.collective}\t{size}" for size in self.sizes)
 
     def rows(self, status: str, message: str = "") -> list[Row]:
@@ -306,18 +299,12 @@ class SynthesisTask(Task):
         They depend on nothing but its seeds, so that a row is the same wherever its parts ran.
         """
         count = len(self.seeds)
-        if count <= MOST_SEEDS:
-            return (self,)
+        firsts = range(0, count if count > MOST_SEEDS else 0, MOST_SEEDS)
+        parts = ((first, self.seeds[first : first + MOST_SEEDS]) for first in firsts)
         return [
-            replace(
-                self,
-                seeds=self.seeds[first : first + MOST_SEEDS],
-                key=f"{self.key}-{first}",
-                before=first,
-                after=max(count - first - MOST_SEEDS, 0),
-            )
-            for first in range(0, count, MOST_SEEDS)
-        ]
+            replace(self, seeds=seeds, key=f"{self.key}-{at}", before=at, after=count - at - len(seeds))
+            for at, seeds in parts
+        ] or (self,)
 
     def combined(self, outcomes: Sequence[TaskOutcome]) -> TaskOutcome:
         """Return what became of it: what would have, had its seeds been tried one after the other.
@@ -340,7 +327,7 @@ class SynthesisTask(Task):
         return TaskOutcome("ok", rows, bounds)
 
     def stopped(self, stops: int) -> str:
-        """Return what is said if a synthesis exceeds the time limit after so many that did not."""
+        """Return what is said if a synthesis exceeds the time limit after `stops` that did not."""
         number, every = self.before + stops + 1, self.all_seeds
         return f"{Task.stopped(self, stops)}{f' (synthesis {number} of {every})' if every > 1 else ''}"
 
@@ -358,7 +345,7 @@ def topology_digest(topology: Topology) -> str:
 
 def _judge(task: SynthesisTask, result: Synthesized, bounds: MutableMapping[str, ProvenBound]) -> list[Row]:
     """Return the rows of a verified schedule."""
-    cost = Cost(result.schedule)
+    cost = Cost.of(result.schedule)
     constant = {**cost.columns(), "verified": True}
     constant |= {name: getattr(result, name) for name in ("seed", "seeds", "synth_s", "verify_s")}
     own, rows = own_bounds(result.schedule), []
