@@ -1,4 +1,4 @@
-"""From a config to tasks: everything is checked here, before anything runs."""
+"""The tasks of a config: everything is checked here, before anything runs."""
 
 from __future__ import annotations
 
@@ -194,9 +194,8 @@ def tasks_of(
     InputError
         If an option, or the number of seeds, is wrong.
     """
-    tried = tuple(first_seeds(method, seeds))
-    options, note = build_options(method, given), _seeds_note(method, seeds)
-    approach = Approach(method.name, method, given, options, (tried,), note)
+    tries, note = _seeds(method, seeds)
+    approach = Approach(method.name, method, given, build_options(method, given), tries, note)
     return list(_tasks(problem.topology.name, topology_digest(problem.topology), problem, approach, sizes))
 
 
@@ -211,7 +210,7 @@ def _approach(placed: Placed[MethodTable], methods: Mapping[str, Method], memory
     method = at(placed.where, find_method, table.name, methods)
     given = at(placed.where, current_options, method.name, table.options)
     options = at(placed.where, build_options, method, given)
-    seeds, note = at(placed.where, _seeds, method, table), _seeds_note(method, table.seeds)
+    seeds, note = at(placed.where, _seeds, method, table.seeds)
     wanted = (table.topologies, table.collectives, _sizes(placed.where, table.sizes))
     most = positive(parse_size, table.memory, f"{placed.where}: memory") or memory
     return Approach(placed.where, method, given, options, seeds, note, *wanted, most)
@@ -238,26 +237,19 @@ def _refuse_merging(approaches: Iterable[Approach]) -> None:
             raise InputError(f"{approach.where}: {same}; give all seeds in one of them, or use two configs")
 
 
-def _seeds(method: Method, table: MethodTable) -> tuple[tuple[int, ...], ...]:
-    """Return one tuple for each task: n seeds make one task, a list of them one each.
+def _seeds(method: Method, seeds: int | list[int] | None) -> tuple[tuple[tuple[int, ...], ...], str]:
+    """Return the seeds of each task, and a note where several are asked of a method without randomness.
 
-    Of a method without randomness there is one task, whatever is asked.
+    A number of seeds makes one task, a list of them one for each. A method without randomness has one task.
     """
-    if table.seeds is None:
-        return ((0,),)
-    if isinstance(table.seeds, int):
-        return (tuple(first_seeds(method, table.seeds)),)
-    seeds = distinct_seeds(table.seeds)
-    if max(seeds) > INT64_MAX:
-        raise InputError(f"seeds = {table.seeds}; a seed must be below 2^63")
-    return tuple((seed,) for seed in seeds) if method.seeded else ((0,),)
-
-
-def _seeds_note(method: Method, seeds: int | Sequence[int] | None) -> str:
-    """Return what is said where several seeds are asked of a method without randomness."""
-    if method.seeded or seeds is None or seeds == 1:
-        return ""
-    return f"{method.name} has no randomness, so seeds = {seeds} is one try"
+    note = f"{method.name} has no randomness, so seeds = {seeds} is one try"
+    note = "" if method.seeded or seeds in (None, 1) else note
+    if isinstance(seeds, list):
+        distinct = distinct_seeds(seeds)
+        if max(distinct) > INT64_MAX:
+            raise InputError(f"seeds = {seeds}; a seed must be below 2^63")
+        return tuple((seed,) for seed in distinct) if method.seeded else ((0,),), note
+    return (tuple(first_seeds(method, 1 if seeds is None else seeds)),), note
 
 
 def _own_size(own: Fraction | None, where: str) -> tuple[int]:
@@ -378,13 +370,13 @@ def rejudge(
 ) -> Iterator[tuple[SynthesisTask, TaskOutcome]]:
     """Yield what is taken over of what other code made of these tasks, with the bounds of this code.
 
-    A result of another version of the code is normally made anew (`experiments.runner.plan`). Where only the
-    bounds have become better, that is a waste: a gap is a time over a bound, and the times are known. So a
-    result is taken over if it is of the same task, with
+    A result of another version of the code is normally computed again (`experiments.runner.plan`). Where only
+    the bounds have become better, that is a waste: a gap is a time over a bound, and the times are known. So
+    a result is taken over if it is of the same task, with
 
     - status ok: its times, and for each size the larger of this code's bound and of the one that its own
       method proved (a certificate that was checked when it was made). A time below the bound is no result:
-      that task is left to be made anew, which says what is wrong;
+      that task is left to be done again, which says what is wrong;
     - status timeout or infeasible: as it is. What was unsupported or failed is asked again.
 
     A topology read from a file is left out, for its content may be another by now.

@@ -7,9 +7,9 @@ only its task is lost.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,12 +35,12 @@ from tutti.topologies.processes import WAITS, CallEnd, Caller, Ended, Worker, lo
 from tutti.topologies.units import MEGA
 
 PRELOADED = ("tutti.experiments.runner.tasks",)
-"""Imported once, by a server that has run nothing and has no threads; workers are forked from it at once."""
+"""Modules that a server imports once; workers are forked from it. It has run nothing and has no threads."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What is the same for all tasks of a run.
+    """The things that all tasks of a run have in common.
 
     Parameters
     ----------
@@ -66,46 +66,6 @@ def load_methods(registry: str) -> Mapping[str, Method]:
     return methods
 
 
-def work(caller: Caller, setting: Setting) -> None:
-    """Be a worker: perform each task that comes, with the bounds that are known."""
-    COMPILATION.watchers.append((caller.pause_clock, caller.resume_clock))
-    keep = partial(keep_schedule, directory=setting.directory / SCHEDULES)
-    caller.serve(partial(_perform, setting, _workplace(setting, keep, caller)))
-
-
-def work_afar(caller: Caller) -> None:
-    """Be a worker for whoever has the setting with each task, and keeps the schedules itself."""
-    COMPILATION.watchers.append((caller.pause_clock, caller.resume_clock))
-    files: dict[str, bytes] = {}
-    places: dict[Setting, Workplace] = {}
-
-    def keep(schedule: Schedule) -> str:
-        digest, name, data = packed(schedule)
-        files[name] = data
-        return digest
-
-    def perform(call: Any) -> TaskOutcome:
-        files.clear()
-        setting = call.setting
-        if setting not in places:
-            places[setting] = _workplace(setting, keep, caller)
-        outcome = _perform(setting, places[setting], call)
-        return replace(outcome, files=dict(files))
-
-    caller.serve(perform)
-
-
-def _workplace(setting: Setting, keep: Callable[[Schedule], str], caller: Caller) -> Workplace:
-    clock = {SYNTHESIZE: caller.start_clock, JUDGE: caller.stop_clock}  # only a synthesis has a time limit
-
-    def kept(schedule: Schedule) -> str:
-        with on_disk():
-            return keep(schedule)
-
-    methods, told = load_methods(setting.registry), lambda stage: clock[stage]()
-    return Workplace(methods, kept if setting.schedules else None, notify=told, directory=setting.directory)
-
-
 @dataclass(frozen=True)
 class Call:
     """A task, what is known of its bounds, and the setting where the worker has none of its own."""
@@ -115,11 +75,37 @@ class Call:
     setting: Setting | None = None
 
 
-def _perform(setting: Setting, place: Workplace, call: Call) -> TaskOutcome:
-    place.bounds.update(call.bounds)
-    with on_disk():
-        plugins.load_same(setting.plugins)
-    return perform(call.task, place)
+def work(caller: Caller, own: Setting | None = None) -> None:
+    """Be a worker: perform each task that comes, with the bounds that are known.
+
+    A worker with a setting of its own keeps the schedules. For another one the setting comes with each task,
+    and the schedules go back as files in the outcome.
+    """
+    COMPILATION.watchers.append((caller.pause_clock, caller.resume_clock))
+    clock = {SYNTHESIZE: caller.start_clock, JUDGE: caller.stop_clock}  # only a synthesis has a time limit
+    files: dict[str, bytes] = {}
+
+    def keep(schedule: Schedule) -> str:
+        if own is not None:
+            with on_disk():
+                return keep_schedule(schedule, own.directory / SCHEDULES)
+        digest, name, files[name] = packed(schedule)
+        return digest
+
+    @cache
+    def place_of(setting: Setting) -> Workplace:
+        kept, notify = keep if setting.schedules else None, lambda stage: clock[stage]()
+        return Workplace(load_methods(setting.registry), kept, notify=notify, directory=setting.directory)
+
+    def performed(call: Call) -> TaskOutcome:
+        files.clear()
+        setting = own or call.setting or Setting()
+        place_of(setting).bounds.update(call.bounds)
+        with on_disk():
+            plugins.load_same(setting.plugins)
+        return replace(perform(call.task, place_of(setting)), files=dict(files))
+
+    caller.serve(performed)
 
 
 class Running(NamedTuple):
@@ -197,7 +183,7 @@ class Pool:
 
     def running(self) -> list[Running]:
         """Return what runs now."""
-        now, busy = time.monotonic(), list(self._tasks.items())  # at once: another thread asks
+        now, busy = time.monotonic(), list(self._tasks.items())  # a copy: another thread asks
         return [
             Running(str(task), now - worker.given, f"process {worker.process.pid}")
             for worker, task in busy
@@ -232,7 +218,7 @@ def known_bounds(task: Task, bounds: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def cause(ended: Ended) -> str:
-    """Return of what a worker died, in words."""
+    """Return the cause of a worker's end, in words."""
     if ended.cause.startswith("SIG"):
         hint = ": often out of memory" if ended.cause == "SIGKILL" else ""
         return f"the worker process was killed by {ended.cause}{hint}"
