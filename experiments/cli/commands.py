@@ -120,26 +120,15 @@ class CollectiveOptions(Command):
         InputError
             If the options do not fit each other or the topology.
         """
-        from fractions import Fraction
-
-        from tutti.schedules.collective import collective
-        from tutti.schedules.dimensions import grouped, is_dimensions
+        from tutti.experiments.runner.plan import asked_collective
+        from tutti.schedules.dimensions import is_dimensions
         from tutti.topologies.units import parse_size
 
-        ranks = topology.num_ranks
-        if self.groups is not None and is_dimensions(self.groups):
-            given = [name for name in ("root", "shards", "matrix") if getattr(self, name) is not None]
-            if given:
-                what = "with --groups by dimensions; it is for groups as lists of ranks"
-                raise InputError(f"--{given[0]} {what}")
-            asked, own = grouped(self.groups, ranks, self.collective)
-        else:
-            shards = None if self.shards is None else _numbers(self.shards, "--shards")
-            groups = None if self.groups is None else list(map(_ranks, self.groups.split("|")))
-            asked = collective(
-                self.collective, ranks, root=self.root, shards=shards, groups=groups, matrix=self.matrix
-            )
-            own = None if asked.own_size is None else Fraction(asked.own_size)
+        shards = None if self.shards is None else _numbers(self.shards, "--shards")
+        listed = self.groups is not None and not is_dimensions(self.groups)
+        groups = list(map(_ranks, str(self.groups).split("|"))) if listed else self.groups
+        how = {"root": self.root, "shards": shards, "matrix": self.matrix}
+        asked, own = asked_collective(self.collective, topology.num_ranks, groups, **how)
         return asked, own if self.size is None else parse_size(self.size)
 
 

@@ -283,38 +283,49 @@ def whole_size(text: str, where: str) -> int:
     return int(size)
 
 
+def asked_collective(
+    kind: str, num_ranks: int, groups: list[list[int]] | str | None, **how: Any
+) -> tuple[Collective, Fraction | None]:
+    """Return a collective, whose groups may be a text by dimensions, and M in bytes where it says it itself.
+
+    Raises
+    ------
+    InputError
+        If they do not fit each other.
+    """
+    if isinstance(groups, str):
+        if any(given is not None for given in how.values()):
+            raise InputError(f"groups by dimensions take no {', '.join(how)}")
+        return grouped(groups, num_ranks, kind)
+    what = collective(kind, num_ranks, groups=groups, **how)
+    if how.get("shards") is not None:
+        _ = what.items  # refuses here what is too far apart to be exact
+    return what, None if what.own_size is None else Fraction(what.own_size)
+
+
 def _collective(table: CollectiveTable, num_ranks: int) -> tuple[Collective, Fraction | None]:
     """Return the collective, and M in bytes where it says it itself."""
     if table.size is not None:
         raise InputError("size is for one of the parts; the whole has sizes")
-    if isinstance(table.groups, str):
-        if (table.root, table.shards, table.matrix, table.parts) != (None,) * 4:
-            raise InputError("groups by dimensions take no root, shards, matrix and parts")
-        return grouped(table.groups, num_ranks, table.kind)
     if (table.parts is None) == (table.kind == Kind.MIXED):
         raise InputError(f"parts are for kind '{Kind.MIXED}', and needed there; this is '{table.kind}'")
     if table.parts is None:
-        what = _part(table, num_ranks)
-        return what, None if what.own_size is None else Fraction(what.own_size)
+        return _part(table, num_ranks)
     if (table.root, table.shards, table.groups, table.matrix) != (None, None, None, None):
         raise InputError("a mixed collective has no root, shards, groups and matrix; its parts have")
+    if any(isinstance(part.groups, str) for part in table.parts):
+        raise InputError("parts have groups as lists of ranks; groups by dimensions say what each does")
     sizes = [whole_size(part.size, "parts") for part in table.parts if part.size is not None]
     if sizes and len(sizes) < len(table.parts):
         raise InputError("only some of the parts have a size; all or none must")
-    what = concurrent([_part(part, num_ranks) for part in table.parts], sizes or None)
+    what = concurrent([_part(part, num_ranks)[0] for part in table.parts], sizes or None)
     return what, Fraction(max(sizes)) if sizes else None
 
 
-def _part(table: PartTable, num_ranks: int) -> Collective:
-    if isinstance(table.groups, str):
-        raise InputError("parts have groups as lists of ranks; groups by dimensions say what each does")
+def _part(table: PartTable, num_ranks: int) -> tuple[Collective, Fraction | None]:
     shards = None if table.shards is None else [exact_number(str(share)) for share in table.shards]
-    what = collective(
-        table.kind, num_ranks, root=table.root, shards=shards, groups=table.groups, matrix=table.matrix
-    )
-    if shards is not None:
-        _ = what.items  # refuses here what is too far apart to be exact
-    return what
+    how = {"root": table.root, "shards": shards, "matrix": table.matrix}
+    return asked_collective(table.kind, num_ranks, table.groups, **how)
 
 
 def _tasks(
