@@ -337,28 +337,26 @@ def _tasks(
     limit: float | None = None,
 ) -> Iterator[SynthesisTask]:
     """Yield a task for each entry of the seeds; and for each size, where the schedule depends on it."""
-    method, topology = approach.method, problem.topology
-    dependent = method.size_dependent(problem, approach.options)
+    method, topology, options = approach.method, problem.topology, approach.options
+    dependent = method.size_dependent(problem, options)
+    counts = {"nodes": topology.num_nodes, "switches": topology.num_switches, "links": topology.num_links}
+    kind, exact_for = method.kind_of(problem, options), method.exactness(options, problem) or None
+    known = counts | {"kind": kind, "exact_for": exact_for, "note": approach.note}
     for group in [(size,) for size in sizes] if dependent else [sizes]:
         for seeds in approach.seeds:
             what = (digest, text, str(problem.collective))
             parts = [*what, method.name, approach.given, seeds, group, approach.note]
             yield SynthesisTask(
                 topology=text,
-                nodes=topology.num_nodes,
-                switches=topology.num_switches,
-                links=topology.num_links,
                 collective=problem.collective,
                 method=method.name,
-                kind=method.kind_of(problem, approach.options),
-                exact_for=method.exactness(approach.options, problem),
                 options=approach.given,
+                known=known,
                 seeded=method.seeded,
                 seeds=seeds,
                 sizes=group,
                 size_dependent=dependent,
                 key=task_key(TASK_FORMAT, *parts),
-                note=approach.note,
                 time_limit=limit,
                 memory=approach.memory,
                 network=digest,
@@ -477,6 +475,6 @@ def _common(documents: Iterable[Document]) -> dict[str, Fraction]:
 
 def _alike(document: Document, task: SynthesisTask) -> bool:
     """Whether an entry is of the same network and of as many seeds."""
-    alike = all(row.get(name) == getattr(task, name) for row in document["rows"] for name in SAME)
+    alike = all(row.get(name) == task.known[name] for row in document["rows"] for name in SAME)
     seeds = {row.get("seeds", len(task.seeds)) for row in document["rows"]}
     return alike and seeds == {len(task.seeds)}

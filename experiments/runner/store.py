@@ -20,7 +20,7 @@ from fractions import Fraction
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from tutti.experiments.runner.judge import GAPS, INSTANCE, GapTableBuilder, ProvenBound
 from tutti.experiments.runner.manifest import (
@@ -74,15 +74,6 @@ CREATE TABLE IF NOT EXISTS schedules (digest TEXT PRIMARY KEY, bytes INTEGER, ch
 """The tables: the outcome of each task, by its key; what the written tables are of; and size and time of the
 files of schedules when they were last read. One process alone has the file, so that no memory is shared and a
 network's folder serves; what is written is on the disk."""
-
-
-class TaskRecord(NamedTuple):
-    """An outcome of a task: when, how, under which limit in seconds, and its schedule's content hash."""
-
-    made: float
-    status: str
-    time_limit: float | None
-    schedule: str | None
 
 
 class Parts(Collection[Task]):
@@ -158,6 +149,7 @@ class Store:
             except sqlite3.Error:
                 self._table.close()
                 raise
+        self._table.row_factory = sqlite3.Row
         for folder in (directory, self.schedules):
             drop_drafts(folder)
 
@@ -217,13 +209,14 @@ class Store:
     def _settles(self, study: Study, task: Task) -> bool:
         """Whether a task needs no other try, and its schedule is on disk if it is to be kept."""
         entry, keep = self._entry(task), study.keep_schedules
-        if entry is None or entry.status == "failed":
+        if entry is None or entry["status"] == "failed":
             return False
-        if entry.status != "ok":  # what ran out of another time is tried again
-            return not task.is_part and (entry.status != "timeout" or entry.time_limit == task.time_limit)
-        if keep == "none" or (keep == "best" and entry.schedule and not task.is_part):  # it may be dropped
+        status, limit, digest = entry["status"], entry["time_limit"], entry["schedule"]
+        if status != "ok":  # what ran out of another time is tried again
+            return not task.is_part and (status != "timeout" or limit == task.time_limit)
+        if keep == "none" or (keep == "best" and digest and not task.is_part):  # it may be dropped
             return True
-        return entry.schedule is not None and schedule_path(self.schedules, entry.schedule) is not None
+        return digest is not None and schedule_path(self.schedules, digest) is not None
 
     def take(self, part: Task, outcome: TaskOutcome) -> Iterator[tuple[Task, TaskOutcome]]:
         """Keep what became of a part; yield its task and what became of that, if it is decided now.
@@ -265,7 +258,7 @@ class Store:
         statuses: Counter[str] = Counter()
         for task in study.tasks:
             entry = self._entry(task)
-            statuses[entry.status if entry else NOT_RUN] += task.num_rows
+            statuses[entry["status"] if entry else NOT_RUN] += task.num_rows
         before, config = read_manifest(self.directory).get("sessions"), study.config
         manifest = {
             "name": config.name,
@@ -320,11 +313,10 @@ class Store:
             if outcome is not None:
                 yield task, outcome
 
-    def _entry(self, task: Task) -> TaskRecord | None:
-        """Return what is known of a task without its rows, None if nothing is."""
+    def _entry(self, task: Task) -> Any:
+        """Return when, how and under which limit in seconds a task ended, and its schedule; or None."""
         query = "SELECT made, status, time_limit, schedule FROM tasks WHERE key = ?"
-        found = self._table.execute(query, (task.key,)).fetchone()
-        return found and TaskRecord(*found)
+        return self._table.execute(query, (task.key,)).fetchone()
 
     def _forget(self, keys: Iterable[str]) -> None:
         """Remove what is known of the tasks with these keys."""
@@ -370,7 +362,7 @@ class Store:
         digest = hashlib.sha256(repr((code_digest(("experiments",)), study.settings)).encode())
         for task in study.tasks:
             entry = self._entry(task)
-            digest.update(f"{task.key} {entry and entry.made}\n".encode())
+            digest.update(f"{task.key} {entry and entry['made']}\n".encode())
         return digest.hexdigest()
 
     def _insert(self, key: str, made: float, document: Mapping[str, Any]) -> None:

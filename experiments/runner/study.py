@@ -124,11 +124,16 @@ class Task(ABC):
         A hash of all that determines the result.
     time_limit, memory
         Seconds between two stages, and bytes that it may take; None for no limit.
+    place, after
+        Of a part of a task, the numbers of seeds of the same rows that other parts try, before and after its
+        own.
     """
 
     key: str
     time_limit: float | None = None
     memory: float | None = None
+    place: int = 0
+    after: int = 0
 
     @property
     @abstractmethod
@@ -156,12 +161,7 @@ class Task(ABC):
     @property
     def is_part(self) -> bool:
         """Whether other tasks make candidates for the same rows."""
-        return False
-
-    @property
-    def place(self) -> int:
-        """A number that is larger for the later parts of a task."""
-        return 0
+        return self.place + self.after > 0
 
     @property
     def parts(self) -> Sequence[Task]:

@@ -174,45 +174,33 @@ class SynthesisTask(Task):
     ----------
     topology
         Its text.
-    nodes, switches, links
-        What it has, for the rows of a task that never finishes.
     collective
         What to do on it.
-    method, kind, options
-        How: the method's name, its kind, and the options given to it.
+    method, options
+        The method's name, and the options given to it.
+    known
+        Columns of its rows that are known without running it: ``nodes``, ``switches`` and ``links`` of the
+        network, ``kind`` and ``exact_for`` of the answer, and a ``note``.
     seeded, seeds
         Whether the method is random, and the seeds tried, the best of which is kept.
     sizes
         M in bytes of each row; more than one only where the schedule is the same for all.
     size_dependent
         Whether the method's schedule depends on the size.
-    note
-        What is said beside its rows, besides what the schedule says.
     network
         The hash of the network itself: where it runs, a file may be another one. Empty: any will do.
-    exact_for
-        The sense in which its answer is optimal, if its kind is exact.
-    before, after
-        How many seeds of the same rows other tasks try, of smaller and of larger number.
     """
 
     topology: str
-    nodes: int
-    switches: int
-    links: int
     collective: Collective
     method: str
-    kind: str
     options: Mapping[str, Any]
+    known: Mapping[str, Any]
     seeded: bool
     seeds: tuple[int, ...]
     sizes: tuple[int, ...]
     size_dependent: bool
-    note: str = ""
     network: str = ""
-    exact_for: str = ""
-    before: int = 0
-    after: int = 0
 
     def __str__(self) -> str:
         options = options_text(self.options)
@@ -222,19 +210,9 @@ class SynthesisTask(Task):
         return f"{self.topology} {self.collective} {self.method}{' ' if options else ''}{options}{seed}"
 
     @property
-    def is_part(self) -> bool:
-        """Whether other tasks try seeds of the same rows."""
-        return self.before + self.after > 0
-
-    @property
-    def place(self) -> int:
-        """The number of seeds of the same rows that come before."""
-        return self.before
-
-    @property
     def all_seeds(self) -> int:
         """The number of seeds that are tried for its rows, by other tasks too."""
-        return self.before + len(self.seeds) + self.after
+        return self.place + len(self.seeds) + self.after
 
     @property
     def seed(self) -> int | None:
@@ -258,10 +236,9 @@ class SynthesisTask(Task):
 
     def rows(self, status: str, message: str = "") -> list[Row]:
         """Return a row for each size with what is known without running it."""
-        as_they_are = ("topology", "nodes", "switches", "links", "method", "kind", "seed", "note")
-        known = {name: getattr(self, name) for name in as_they_are}
-        known |= {"collective": str(self.collective), "exact_for": self.exact_for or None}
-        known |= {"options": options_text(self.options), "status": status, "message": message}
+        known = {**self.known, "topology": self.topology, "method": self.method, "seed": self.seed}
+        known |= {"collective": str(self.collective), "options": options_text(self.options)}
+        known |= {"status": status, "message": message}
         return [{**known, "size_bytes": size} for size in self.sizes]
 
     def run(self, place: Workplace) -> TaskOutcome:
@@ -302,7 +279,7 @@ class SynthesisTask(Task):
         firsts = range(0, count if count > MOST_SEEDS else 0, MOST_SEEDS)
         parts = ((first, self.seeds[first : first + MOST_SEEDS]) for first in firsts)
         return [
-            replace(self, seeds=seeds, key=f"{self.key}-{at}", before=at, after=count - at - len(seeds))
+            replace(self, seeds=seeds, key=f"{self.key}-{at}", place=at, after=count - at - len(seeds))
             for at, seeds in parts
         ] or (self,)
 
@@ -328,7 +305,7 @@ class SynthesisTask(Task):
 
     def stopped(self, stops: int) -> str:
         """Return what is said if a synthesis exceeds the time limit after `stops` that did not."""
-        number, every = self.before + stops + 1, self.all_seeds
+        number, every = self.place + stops + 1, self.all_seeds
         return f"{Task.stopped(self, stops)}{f' (synthesis {number} of {every})' if every > 1 else ''}"
 
 
@@ -358,7 +335,7 @@ def _judge(task: SynthesisTask, result: Synthesized, bounds: MutableMapping[str,
         bound = bounds[key].or_better(own, size)
         with Stopwatch() as watch:
             measured = time_columns(result.schedule, size, bound)
-        note = "; ".join(filter(None, [task.note, notes(result.schedule, size)]))
+        note = "; ".join(filter(None, [row["note"], notes(result.schedule, size)]))
         measured |= {"global_bytes": cost.global_bytes(size), "simulate_s": watch.seconds}
         measured |= {"bound_s": bound.computed_s}
         if result.course and size == max(task.sizes):

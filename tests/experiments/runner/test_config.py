@@ -104,7 +104,7 @@ def test_a_number_of_seeds_is_one_task_and_a_list_one_each():
 def test_seeds_of_a_method_without_randomness_are_one_task_and_a_note(seeds, said):
     (task,) = plan(tables(method=f'name = "good"\nseeds = {seeds}'))
     note = f"good has no randomness, so seeds = {said} is one try" if said else ""
-    assert (task.seeds, task.seed, task.note) == ((0,), None, note)
+    assert (task.seeds, task.seed, task.known["note"]) == ((0,), None, note)
     (failed,) = {row["note"] for row in task.rows("timeout")}
     assert failed == note
 
