@@ -148,8 +148,7 @@ class Result:
     @property
     def gap(self) -> float | None:
         """Return time over bound, less 1; None where nothing has to move."""
-        gap: float | None = self._timed["gap"]
-        return gap
+        return self._timed["gap"]
 
     @property
     def algbw(self) -> float | None:

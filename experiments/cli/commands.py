@@ -120,8 +120,7 @@ class CollectiveOptions(Command):
         InputError
             If the options do not fit each other or the topology.
         """
-        from tutti.experiments.runner.plan import asked_collective
-        from tutti.schedules.dimensions import is_dimensions
+        from tutti.schedules.dimensions import asked_collective, is_dimensions
         from tutti.topologies.units import parse_size
 
         shards = None if self.shards is None else _numbers(self.shards, "--shards")

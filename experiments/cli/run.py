@@ -15,7 +15,6 @@ from tutti.experiments.cli.output import SHOWN, console, print_answer, print_jso
 from tutti.experiments.printable import remark, say
 from tutti.experiments.runner.config import read_config
 from tutti.experiments.runner.judge import INSTANCE, method_columns
-from tutti.experiments.runner.pool import load_methods
 from tutti.experiments.runner.results import schedule_path
 from tutti.experiments.runner.run import RunOptions, Summary, carry_out, run
 from tutti.experiments.runner.study import study_of
@@ -28,6 +27,7 @@ from tutti.schedules.programs.formats import FORMATS, ProgramFormat
 from tutti.topologies.errors import InputError, suggestion
 from tutti.topologies.files import write_topology
 from tutti.topologies.options import build_options, parse_assignments
+from tutti.topologies.processes import load
 from tutti.topologies.text import parse_topology
 from tutti.topologies.transforms import forwarding
 from tutti.topologies.units import GIGA, MICRO, duration, format_size, parse_size
@@ -42,21 +42,15 @@ def do_run(arguments: RunCommand) -> int:
     given = ("out", "workers", "fresh", "rejudge", "only", "quiet", "scheduler")
     options = RunOptions(**{name: getattr(arguments, name) for name in given})
     config = read_config(arguments.config)
-    study = study_of(config, load_methods(options.registry))
+    study = study_of(config, load(options.registry))
     summary = carry_out(study, options, console(sys.stderr))
     if summary.interrupted:
-        remark(stopped(summary))
+        remark(summary.stopped)
         return Exit.INTERRUPTED
     if not options.quiet:
         _SHOWN[config.kind](summary)
         _print_counts(summary)
     return Exit.NO if summary.failed else Exit.OK
-
-
-def stopped(summary: Summary) -> str:
-    """Return what is said of a run that was stopped."""
-    every = summary.done + summary.missing
-    return f"stopped; {summary.done} of {every} rows are kept, the same command continues"
 
 
 def _print_summary(summary: Summary) -> None:

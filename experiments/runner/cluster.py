@@ -201,8 +201,7 @@ class DaskCluster:
     def _outcome(self, task: Task, future: Any, result: Any) -> TaskOutcome:
         """Return what became of a task; `result` is an error where the future's status says so."""
         if future.status == "finished":
-            row: TaskOutcome = result
-            return row
+            return result
         error = future.exception() if future.status == "error" else None
         if isinstance(error, _dask(self.address).KilledWorker):
             many = error.allowed_failures + 1
@@ -244,8 +243,11 @@ def _cluster_here(count: int) -> Iterator[Any]:
         what = f"--scheduler {HERE}N needs Dask and cryptography"
         raise InputError(f"{what}: {installing('cluster')}") from None
     how = {"n_workers": count, "threads_per_worker": 1, "memory_limit": 0, "preload": __name__}
+    port = {"dashboard_address": "127.0.0.1:0"}  # of statistics over HTTP, which has no fixed number
     with inherited():  # by Dask's thread and what that starts
-        made = import_module("distributed").LocalCluster(**how, security=security, dashboard_address=None)
+        made = import_module("distributed").LocalCluster(
+            **how, security=security, dashboard_address=None, scheduler_kwargs=port
+        )
     hush()
     with made:
         yield made
@@ -388,5 +390,4 @@ async def _kind(address: str, security: Any) -> str:
     """Return what answers at an address: a client would wait endlessly for anything but a scheduler."""
     how = security.get_connection_args("client")
     async with _dask(address).rpc(address, timeout=LIMITS.answer, connection_args=how) as there:
-        kind: str = (await asyncio.wait_for(there.identity(), LIMITS.answer))["type"]
-        return kind
+        return (await asyncio.wait_for(there.identity(), LIMITS.answer))["type"]

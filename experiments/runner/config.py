@@ -159,8 +159,7 @@ class StudyKind(NamedTuple):
 
     def draw(self, directory: Path, page: Path | None = None) -> Path:
         """Draw the page of a folder of results, in `page` or else in the folder, and return its path."""
-        drawn: Path = load(f"tutti.experiments.{self.page}")(directory, page=page)
-        return drawn
+        return load(f"tutti.experiments.{self.page}")(directory, page=page)
 
 
 _COMPARED, _RUN = ("topology", "collective", "method"), ("run", "report")
@@ -337,13 +336,8 @@ def _reason(kind: type[Table], error: str, place: tuple[int | str, ...], details
     if key == "sizes" and isinstance(value, (int, Decimal)):
         return f"size {value} has no unit; write it as text, such as {SIZE_EXAMPLE}"
     wanted = str(details["msg"]).removeprefix("Input should be ").replace("dictionary", "table")
-    return f"'{key}' must be {wanted}, not {_shown(value)}"
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(value) if isinstance(value, Decimal) else repr(value)
+    shown = str(value).lower() if isinstance(value, bool | Decimal) else repr(value)
+    return f"'{key}' must be {wanted}, not {shown}"
 
 
 def at(where: str, function: Callable[..., R], *arguments: Any) -> R:

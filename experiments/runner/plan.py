@@ -40,8 +40,8 @@ from tutti.experiments.runner.manifest import task_key
 from tutti.experiments.runner.results import current_row, to_table
 from tutti.experiments.runner.study import Document, Outcomes, Row, Study, TaskOutcome, matches
 from tutti.experiments.runner.tasks import SynthesisTask, topology_digest
-from tutti.schedules.collective import Collective, Kind, collective, concurrent
-from tutti.schedules.dimensions import grouped
+from tutti.schedules.collective import Collective, Kind, concurrent
+from tutti.schedules.dimensions import asked_collective
 from tutti.schedules.method import Method, Problem, first_seeds
 from tutti.topologies.errors import InputError, suggestion
 from tutti.topologies.exact import INT64_MAX
@@ -281,26 +281,6 @@ def whole_size(text: str, where: str) -> int:
     if size <= 0 or size.denominator != 1 or size > INT64_MAX:
         raise InputError(f"{where}: size '{text}' must be a positive whole number of bytes below 2^63")
     return int(size)
-
-
-def asked_collective(
-    kind: str, num_ranks: int, groups: list[list[int]] | str | None, **how: Any
-) -> tuple[Collective, Fraction | None]:
-    """Return a collective, whose groups may be a text by dimensions, and M in bytes where it says it itself.
-
-    Raises
-    ------
-    InputError
-        If they do not fit each other.
-    """
-    if isinstance(groups, str):
-        if any(given is not None for given in how.values()):
-            raise InputError(f"groups by dimensions take no {', '.join(how)}")
-        return grouped(groups, num_ranks, kind)
-    what = collective(kind, num_ranks, groups=groups, **how)
-    if how.get("shards") is not None:
-        _ = what.items  # refuses here what is too far apart to be exact
-    return what, None if what.own_size is None else Fraction(what.own_size)
 
 
 def _collective(table: CollectiveTable, num_ranks: int) -> tuple[Collective, Fraction | None]:

@@ -27,7 +27,6 @@ from tutti.experiments.runner.study import (
     on_disk,
     perform,
 )
-from tutti.schedules.method import Method
 from tutti.schedules.schedule import Schedule
 from tutti.topologies.errors import TuttiError
 from tutti.topologies.kernels import COMPILATION
@@ -60,12 +59,6 @@ class Setting:
     plugins: Loaded = field(default_factory=plugins.loaded)
 
 
-def load_methods(registry: str) -> Mapping[str, Method]:
-    """Return the methods under ``"module:NAME"``."""
-    methods: Mapping[str, Method] = load(registry)
-    return methods
-
-
 @dataclass(frozen=True)
 class Call:
     """A task, what is known of its bounds, and the setting where the worker has none of its own."""
@@ -95,7 +88,7 @@ def work(caller: Caller, own: Setting | None = None) -> None:
     @cache
     def place_of(setting: Setting) -> Workplace:
         kept, notify = keep if setting.schedules else None, lambda stage: clock[stage]()
-        return Workplace(load_methods(setting.registry), kept, notify=notify, directory=setting.directory)
+        return Workplace(load(setting.registry), kept, notify=notify, directory=setting.directory)
 
     def performed(call: Call) -> TaskOutcome:
         files.clear()
@@ -202,8 +195,7 @@ class Pool:
 def outcome_of(task: Task, ended: Ended) -> TaskOutcome:
     """Return what became of a task whose call ended so."""
     if ended.how is CallEnd.ANSWER:
-        outcome: TaskOutcome = ended.answer
-        return outcome
+        return ended.answer
     if ended.how is CallEnd.TIME:
         return TaskOutcome("timeout", task.rows("timeout", task.stopped(ended.stops)))
     if ended.how is CallEnd.MEMORY:

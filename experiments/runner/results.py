@@ -173,8 +173,7 @@ def read_frame(directory: Path) -> pd.DataFrame:
     InputError, ValueError
         If they can't be read.
     """
-    frame: pd.DataFrame = _read(directory / PARQUET).to_pandas(use_threads=False)
-    return frame
+    return _read(directory / PARQUET).to_pandas(use_threads=False)
 
 
 def read_rows(directory: Path) -> list[dict[str, Any]]:

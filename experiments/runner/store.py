@@ -328,8 +328,7 @@ class Store:
         found = self._table.execute("SELECT of, said FROM arranged").fetchone()
         if found is None or found[0] != self._state(study) or not (self.directory / CSV).exists():
             return None
-        said: dict[str, Any] = json.loads(found[1])
-        return said
+        return json.loads(found[1])
 
     def _arrange(self, study: Study) -> dict[str, Any]:
         """Write the tables and remove the schedules that are not to be kept; return what is counted."""

@@ -300,5 +300,4 @@ def study_of(config: Config, methods: Mapping[str, Method]) -> Study:
     InputError
         If anything in the config is wrong.
     """
-    study: Study = load(f"tutti.experiments.{KINDS[config.kind].plan}:study_of")(config, methods)
-    return study
+    return load(f"tutti.experiments.{KINDS[config.kind].plan}:study_of")(config, methods)
