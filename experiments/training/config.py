@@ -186,7 +186,7 @@ class JobTable(Table):
     networks: dict[str, str] = Field(default_factory=dict)
     schedule: str | None = None
     bucket: str | None = None
-    prefetch: int = Field(default=1, ge=0)
+    prefetch: int = 1
     overlap: bool = True
 
 

@@ -21,7 +21,7 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from graphlib import CycleError, TopologicalSorter
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from tutti.experiments.training.workload import (
     GROUPS,
@@ -36,6 +36,7 @@ from tutti.experiments.training.workload import (
 )
 from tutti.schedules.collective import Kind
 from tutti.topologies.errors import InputError
+from tutti.topologies.options import Choice, Options, Whole
 
 BUCKETS = (Fraction(10**6), Fraction(10**7), Fraction(10**8), Fraction(10**9))
 """Sizes in bytes of the buckets that are tried; the best one is kept (A.1.4)."""
@@ -130,7 +131,7 @@ class OperationGraph:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(Options):
     """The way in which an iteration is run.
 
     Parameters
@@ -146,8 +147,8 @@ class Plan:
     """
 
     bucket: Fraction | None = None
-    schedule: str | None = None
-    prefetch: int = 1
+    schedule: Annotated[str | None, Choice(SCHEDULES)] = None
+    prefetch: Annotated[int, Whole()] = 1
     overlap: bool = True
 
 
@@ -440,8 +441,6 @@ def stage_order(workload: Workload, schedule: str | None, stage: int) -> Iterato
     stages, count, chunks = workload.parallelism.pp, workload.microbatches, workload.chunks
     schedule = schedule or ("interleaved" if chunks > 1 else "1f1b")
     interleaved, total, ahead = schedule == "interleaved", count * chunks, stages - stage - 1
-    if schedule not in SCHEDULES:
-        raise InputError(f"unknown pipeline schedule '{schedule}'; one of {', '.join(SCHEDULES)}")
     if interleaved != (chunks > 1):
         raise InputError(f"{chunks} chunks a stage; only interleaved has several, and it needs 2 or more")
     if interleaved and count % stages:

@@ -23,11 +23,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from tutti.experiments.training.workload import NOTHING, Communication, Layer, Parallelism, Pass, Workload
 from tutti.schedules.collective import Kind
 from tutti.topologies.errors import InputError, suggestion
+from tutti.topologies.options import Choice, Number, Options, Whole
 
 MOST_TOKENS = 10**9
 SIZES = Path(__file__).with_name("models.toml")
@@ -38,7 +39,7 @@ DEVICES: dict[str, tuple[float, float]] = tomllib.loads(SIZES.with_name("devices
 
 
 @dataclass(frozen=True)
-class TrainingSetup:
+class TrainingSetup(Options):
     """The way in which a model is trained, and on which accelerator.
 
     Parameters
@@ -65,24 +66,12 @@ class TrainingSetup:
     """
 
     parallelism: Parallelism
-    device: str = "a100_80g"
-    efficiency: float = 0.5
-    batch: int = 1
-    sequence: int | None = None
+    device: Annotated[str, Choice(DEVICES)] = "a100_80g"
+    efficiency: Annotated[float, Number(above=0, most=1)] = 0.5
+    batch: Annotated[int, Whole(1, MOST_TOKENS)] = 1
+    sequence: Annotated[int | None, Whole(1, MOST_TOKENS)] = None
     recompute: bool = False
-    number: int = 2
-
-    def __post_init__(self) -> None:
-        """Check the values."""
-        if self.device not in DEVICES:
-            raise InputError(f"unknown device '{self.device}'{suggestion(self.device, DEVICES)}")
-        if not 0 < self.efficiency <= 1:
-            allowed = "it is a share of the peak, above 0 and at most 1"
-            raise InputError(f"efficiency is {self.efficiency}; {allowed}")
-        for name in ("batch", "sequence", "number"):
-            count = getattr(self, name)
-            if count is not None and not 1 <= count <= MOST_TOKENS:
-                raise InputError(f"{name} is {count}; it must be at least 1, at most {MOST_TOKENS}")
+    number: Annotated[int, Whole(1, MOST_TOKENS)] = 2
 
     def compute(self, flops: Fraction | float, read: Fraction | float) -> Pass:
         """Return a pass of these operations and bytes: whichever takes longer (the roofline)."""

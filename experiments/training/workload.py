@@ -7,14 +7,15 @@ the weight gradient runs beside it.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
+from typing import Annotated
 
 from tutti.schedules.collective import KINDS
-from tutti.topologies.errors import InputError, suggestion
+from tutti.topologies.errors import InputError
+from tutti.topologies.options import Choice, Number, Options, Whole
 from tutti.topologies.units import MOST_BYTES
 
 SEND = "send"
@@ -34,7 +35,7 @@ MOST_LAYERS = 10**5
 
 
 @dataclass(frozen=True)
-class Parallelism:
+class Parallelism(Options):
     """Numbers of ranks of the groups; tp x pp x dp x fsdp is the number of all ranks.
 
     Parameters
@@ -51,17 +52,15 @@ class Parallelism:
         If a number is out of range, or they don't fit each other.
     """
 
-    tp: int = 1
-    pp: int = 1
-    dp: int = 1
-    fsdp: int = 1
-    ep: int = 1
+    tp: Annotated[int, Whole(1, MOST_RANKS)] = 1
+    pp: Annotated[int, Whole(1, MOST_RANKS)] = 1
+    dp: Annotated[int, Whole(1, MOST_RANKS)] = 1
+    fsdp: Annotated[int, Whole(1, MOST_RANKS)] = 1
+    ep: Annotated[int, Whole(1, MOST_RANKS)] = 1
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        for name, count in vars(self).items():
-            if type(count) is not int or not 1 <= count <= MOST_RANKS:
-                raise InputError(f"{name} is {count!r}; it is a whole number, 1 to {MOST_RANKS}")
+        super().__post_init__()
         if self.replicas % self.ep:
             raise InputError(f"ep = {self.ep} does not divide the {self.replicas} ranks that share the batch")
 
@@ -97,7 +96,7 @@ class Parallelism:
 
 
 @dataclass(frozen=True)
-class Communication:
+class Communication(Options):
     """A collective of one group.
 
     Parameters
@@ -115,31 +114,17 @@ class Communication:
         If there is no such collective or group, or the size is none.
     """
 
-    kind: str
-    size: Fraction
-    group: str
-
-    def __post_init__(self) -> None:
-        """Check the parts."""
-        if self.kind not in (*KINDS, SEND):
-            raise InputError(f"unknown collective '{self.kind}'{suggestion(self.kind, [*KINDS, SEND])}")
-        if self.group not in GROUPS:
-            raise InputError(f"unknown group '{self.group}'{suggestion(self.group, GROUPS)}")
-        if not 0 < self.size <= MOST_BYTES:
-            raise InputError(f"{self.kind} of {self.size} bytes; more than 0 and at most 10^18 are allowed")
+    kind: Annotated[str, Choice((*KINDS, SEND))]
+    size: Annotated[Fraction, Number(above=0, most=MOST_BYTES)]
+    group: Annotated[str, Choice(GROUPS)]
 
 
 @dataclass(frozen=True)
-class Pass:
+class Pass(Options):
     """Compute for a number of seconds, then a collective."""
 
-    seconds: float = 0.0
+    seconds: Annotated[float, Number(least=0)] = 0.0
     communication: Communication | None = None
-
-    def __post_init__(self) -> None:
-        """Check the seconds."""
-        if not (math.isfinite(self.seconds) and self.seconds >= 0):
-            raise InputError(f"a pass of {self.seconds} s; its compute takes 0 or more")
 
 
 NOTHING = Pass()
@@ -192,7 +177,7 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Workload:
+class Workload(Options):
     """The work of a rank for one microbatch, were it to do all stages of the pipeline.
 
     Parameters
@@ -221,28 +206,24 @@ class Workload:
     name: str
     layers: tuple[Layer, ...]
     parallelism: Parallelism
-    microbatches: int = 1
+    microbatches: Annotated[int, Whole(1, MOST_LAYERS)] = 1
     boundary: Fraction = Fraction(0)
-    chunks: int = 1
+    chunks: Annotated[int, Whole(1)] = 1
     source: str = field(default="", compare=False)
     alike: bool = False
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        count, stages, chunks = len(self.layers), self.parallelism.pp, f"{self.chunks} chunks a stage"
+        super().__post_init__()
+        count, stages = len(self.layers), self.parallelism.pp
         parts = self.chunks * (1 if self.alike else stages)
         if not 0 < count <= MOST_LAYERS:
-            fault = f"{count} layers; 1 to {MOST_LAYERS} are allowed"
-        elif not 1 <= self.microbatches <= MOST_LAYERS or self.chunks < 1:
-            allowed = f"1 to {MOST_LAYERS} microbatches and at least 1 chunk are allowed"
-            fault = f"{self.microbatches} microbatches of {chunks}; {allowed}"
-        elif parts > count:
-            fault = f"{parts} parts for {stages} stages, but only {count} layers"
-        elif any(all(layer.once for layer in part) for part in self.parts):
-            fault = f"{chunks}; one would have no layer that repeats"
-        else:
-            return
-        raise InputError(f"{self.name}: {fault}")
+            raise InputError(f"{self.name}: {count} layers; 1 to {MOST_LAYERS} are allowed")
+        if parts > count:
+            raise InputError(f"{self.name}: {parts} parts for {stages} stages, but only {count} layers")
+        if any(all(layer.once for layer in part) for part in self.parts):
+            why = "one would have no layer that repeats"
+            raise InputError(f"{self.name}: {self.chunks} chunks a stage; {why}")
 
     @property
     def parts(self) -> list[Sequence[Layer]]:
