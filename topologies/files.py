@@ -1,6 +1,4 @@
-"""The files of users, read within limits; networks as node-link JSON and as networkx graphs.
-
-`opened` and `read_text` read every file that a user may name, whatever stands in it.
+"""Networks as node-link JSON and as networkx graphs; with them what `topologies.disk` has for all files.
 
 The JSON is networkx's ``node_link_data``, with the keys ``nodes`` and ``edges``::
 
@@ -26,28 +24,31 @@ numbers are not.
 from __future__ import annotations
 
 import json
-import os
-import stat
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Number
 from pathlib import Path
-from tempfile import TemporaryFile
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tutti.topologies.disk import MOST_TEXT as MOST_TEXT
+from tutti.topologies.disk import check_folder as check_folder
+from tutti.topologies.disk import check_length as check_length
+from tutti.topologies.disk import drop_drafts as drop_drafts
+from tutti.topologies.disk import opened as opened
+from tutti.topologies.disk import read_text as read_text
+from tutti.topologies.disk import replacing as replacing
+from tutti.topologies.disk import written as written
 from tutti.topologies.errors import SHOWN, InputError, listed, suggestion, visible
 from tutti.topologies.exact import INT32_MAX, NONE, Int32Array, Rationals
 from tutti.topologies.topology import DEFAULT_ALPHA, DEFAULT_BANDWIDTH, Topology
 from tutti.topologies.units import (
     exact_number,
     format_bandwidth,
-    format_size,
     format_time,
     parse_bandwidth,
     parse_time,
@@ -56,10 +57,6 @@ from tutti.topologies.units import (
 if TYPE_CHECKING:
     import networkx as nx
 
-MOST_TEXT = 2**30
-"""Bytes of text that are read: a network of ten million links has as many."""
-DRAFTS = ".*.part"
-"""How drafts are called, those of `schedules.files.schedule_file.write_whole` too."""
 _KINDS = ("compute", "switch")
 _NODE_KEYS = ("id", "kind", "label", "host", "multicast", "aggregate")
 _EDGE_KEYS = ("source", "target", "key", "bandwidth", "alpha")
@@ -69,136 +66,6 @@ _OTHER_NAMES = {
 }
 """Names that other tools give to a bandwidth and to an α."""
 _NUMBERS = (str, int, float, Fraction, Decimal)
-
-
-@contextmanager
-def opened(path: Path | str, most: float = MOST_TEXT) -> Iterator[BinaryIO]:
-    """Open a file to be read, in bytes; errors of the system within the ``with`` block name it.
-
-    A pipe may never send and a device never end, so only regular files are read.
-
-    Parameters
-    ----------
-    path
-        The file.
-    most
-        The bytes that it may have.
-
-    Raises
-    ------
-    InputError
-        If it can't be read, is no regular file, or has more bytes.
-    """
-    if "\0" in str(path):
-        raise InputError(f"{str(path)!r}: can't be read: no file has a null character in its name")
-    try:
-        with open(path, "rb", opener=_without_waiting) as file:
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise InputError(f"{path}: can't be read: not a regular file")
-            check_length(path, status.st_size, most)
-            yield file
-    except OSError as error:
-        raise InputError(f"{path}: can't be read: {error.strerror or error}") from None
-
-
-def _without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)  # else a pipe is opened when somebody writes to it
-
-
-def check_length(path: Path | str, length: int, most: float) -> None:
-    """Refuse a file whose content, as its head says it, is longer than what is read.
-
-    Raises
-    ------
-    InputError
-        If it has more than `most` bytes.
-    """
-    if length > most:
-        raise InputError(f"{path}: too long: {format_size(length)}; at most {format_size(int(most))}")
-
-
-def read_text(path: Path | str, most: float = MOST_TEXT) -> str:
-    """Return the UTF-8 text in a file of at most so many bytes.
-
-    Raises
-    ------
-    InputError
-        As `opened`, or if it is no UTF-8.
-    """
-    with opened(path, most) as file:
-        data = file.read(os.fstat(file.fileno()).st_size)
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 text, at byte {error.start}") from None
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Give the path of a draft, which takes the place of `path` at the end of the ``with`` block.
-
-    The file is on the disk then, and stays whole if the power goes.
-
-    Parameters
-    ----------
-    path
-        Of the file. A draft that a killed run left is called ``.NAME.part``.
-
-    Raises
-    ------
-    OSError
-        If it can't be written; it names `path` (a full disk does not), and no draft is left behind.
-    """
-    draft = path.with_name(f".{path.name}.part")
-    try:
-        yield draft
-        with draft.open("rb") as file:
-            os.fsync(file.fileno())  # else a power cut after the renaming may leave an empty file
-        draft.replace(path)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror or str(error), str(path)) from error
-    finally:
-        draft.unlink(missing_ok=True)
-
-
-def written(path: Path, content: bytes, what: str) -> Path:
-    """Write a file, which is there whole or not at all, its folder too, and return its path.
-
-    Raises
-    ------
-    InputError
-        If it can't be written.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as draft:
-            draft.write_bytes(content)
-    except OSError as error:
-        raise InputError(f"{path}: can't write the {what}: {error.strerror}") from error
-    return path
-
-
-def check_folder(folder: Path) -> None:
-    """Refuse a folder where no file can be written, before any work for it; it is made if it is missing.
-
-    Raises
-    ------
-    InputError
-        If it can't be made, or written in.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise InputError(f"{folder}: can't be written: {error.strerror}") from error
-
-
-def drop_drafts(directory: Path) -> None:
-    """Remove what a killed process had begun to write into a folder that nobody else writes to now."""
-    for draft in directory.glob(DRAFTS):
-        draft.unlink(missing_ok=True)
 
 
 def to_node_link(topology: Topology) -> dict[str, Any]:

@@ -99,7 +99,9 @@ class Parts(Collection[Task]):
         left = [[part for part in task.parts if not settled(part)] or task.parts[-1:] for task in tasks]
         self._todo = [part for parts in left for part in parts]
         self._whole = {part.key: task for task, parts in zip(tasks, left, strict=True) for part in parts}
-        self._left = {task.key: {one.place for one in parts} for task, parts in zip(tasks, left, strict=True)}
+        self._left = {
+            task.key: {one.around for one in parts} for task, parts in zip(tasks, left, strict=True)
+        }
 
     def __len__(self) -> int:
         return len(self._todo)
@@ -108,7 +110,7 @@ class Parts(Collection[Task]):
         return part in self._todo
 
     def __iter__(self) -> Iterator[Task]:
-        return (part for part in self._todo if part.place in self._left.get(self._whole[part.key].key, ()))
+        return (part for part in self._todo if part.around in self._left.get(self._whole[part.key].key, ()))
 
     def ended(self, part: Task, outcome: TaskOutcome) -> Task | None:
         """Note that a part has ended; return its task if that is decided by it."""
@@ -117,7 +119,7 @@ class Parts(Collection[Task]):
         if left is None:
             return None
         lost = outcome.status != "ok"
-        left -= {place for place in left if place == part.place or (lost and place > part.place)}
+        left -= {one for one in left if one == part.around or (lost and one > part.around)}
         if not left:
             del self._left[task.key]
         return None if left else task

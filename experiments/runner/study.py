@@ -124,16 +124,14 @@ class Task(ABC):
         A hash of all that determines the result.
     time_limit, memory
         Seconds between two stages, and bytes that it may take; None for no limit.
-    place, after
-        Of a part of a task, the numbers of seeds of the same rows that other parts try, before and after its
-        own.
+    around
+        Numbers of seeds of the same rows that other parts of a task try, before and after its own.
     """
 
     key: str
     time_limit: float | None = None
     memory: float | None = None
-    place: int = 0
-    after: int = 0
+    around: tuple[int, int] = (0, 0)
 
     @property
     @abstractmethod
@@ -161,7 +159,7 @@ class Task(ABC):
     @property
     def is_part(self) -> bool:
         """Whether other tasks make candidates for the same rows."""
-        return self.place + self.after > 0
+        return any(self.around)
 
     @property
     def parts(self) -> Sequence[Task]:

@@ -212,7 +212,7 @@ class SynthesisTask(Task):
     @property
     def all_seeds(self) -> int:
         """The number of seeds that are tried for its rows, by other tasks too."""
-        return self.place + len(self.seeds) + self.after
+        return sum(self.around) + len(self.seeds)
 
     @property
     def seed(self) -> int | None:
@@ -279,7 +279,7 @@ class SynthesisTask(Task):
         firsts = range(0, count if count > MOST_SEEDS else 0, MOST_SEEDS)
         parts = ((first, self.seeds[first : first + MOST_SEEDS]) for first in firsts)
         return [
-            replace(self, seeds=seeds, key=f"{self.key}-{at}", place=at, after=count - at - len(seeds))
+            replace(self, seeds=seeds, key=f"{self.key}-{at}", around=(at, count - at - len(seeds)))
             for at, seeds in parts
         ] or (self,)
 
@@ -305,7 +305,7 @@ class SynthesisTask(Task):
 
     def stopped(self, stops: int) -> str:
         """Return what is said if a synthesis exceeds the time limit after `stops` that did not."""
-        number, every = self.place + stops + 1, self.all_seeds
+        number, every = self.around[0] + stops + 1, self.all_seeds
         return f"{Task.stopped(self, stops)}{f' (synthesis {number} of {every})' if every > 1 else ''}"
 
 

@@ -7,7 +7,7 @@ sets what papers state beside ours.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatchcase
 from fractions import Fraction
@@ -186,7 +186,7 @@ class JobTable(Table):
     networks: dict[str, str] = Field(default_factory=dict)
     schedule: str | None = None
     bucket: str | None = None
-    prefetch: int = 1
+    prefetch: int | None = None
     overlap: bool = True
 
 
@@ -309,13 +309,17 @@ def _job(table: JobTable, folder: Path) -> Job:
     if len(given) != 1:
         raise InputError(f"{' and '.join(given) or 'no model'}; a job has one of model, simai and calculon")
     networks: dict[str, str | Formula] = {}
-    groups, given = _groups(table.parallel), table.model_dump(exclude_none=True)
-    bucket = None if table.bucket is None else parse_size(table.bucket)
-    plan = Plan(bucket, table.schedule, table.prefetch, table.overlap)
+    groups, said = _groups(table.parallel), table.model_dump(exclude_none=True)
+    if table.bucket is not None:
+        said["bucket"] = parse_size(table.bucket)
+
+    def given_of(names: Iterable[str]) -> dict[str, Any]:
+        return {name: said[name] for name in names if name in said}
+
+    plan = Plan(**given_of(field.name for field in fields(Plan)))
     if table.model is not None:
-        how = {name: given.pop(name) for name in ("microbatches", "chunks") if name in given}
-        setup = {field.name: given[field.name] for field in fields(TrainingSetup) if field.name in given}
-        workload = find_model(table.model).workload(TrainingSetup(groups, **setup), **how)
+        load = TrainingSetup(groups, **given_of(field.name for field in fields(TrainingSetup)))
+        workload = find_model(table.model).workload(load, **given_of(("microbatches", "chunks")))
     elif table.simai is not None:
         workload = read_simai(folder / table.simai, groups if table.parallel else None)
     else:

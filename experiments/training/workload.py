@@ -123,11 +123,11 @@ class Communication(Options):
 class Pass(Options):
     """Compute for a number of seconds, then a collective."""
 
-    seconds: Annotated[float, Number(least=0)] = 0.0
+    seconds: Annotated[float, Number(least=0)]
     communication: Communication | None = None
 
 
-NOTHING = Pass()
+NOTHING = Pass(0.0)
 
 
 @dataclass(frozen=True)
