@@ -390,7 +390,7 @@ class NcclTuner(Tuner):
 
     @property
     def notes(self) -> list[str]:
-        """Whose times decide, what is assumed of the machine, and what the file does not cover."""
+        """Notes on the times that decide, the assumed machine, and what the file does not cover."""
         whose = "its model" if self.chosen.by == MODEL else "simulated schedules"
         others = ", ".join(kind for kind in KINDS if kind is not self.what.kind)
         return [

@@ -1,4 +1,4 @@
-"""What each command takes: a class of typed fields, from which `parser` makes the arguments and the help.
+"""The arguments of each command: a class of typed fields, from which `parser` makes arguments and help.
 
 The docstring is the help: a summary; for each field what its value is called, unless that is made of the
 field's name, and what it means; and examples. ``tutti NAME`` makes a `NameCommand`, and gives it to the
@@ -53,7 +53,7 @@ class Command:
 
     name: ClassVar[str]
     purpose: ClassVar[str]
-    """What people want who call it."""
+    """The purpose of those who call it."""
     module: ClassVar[str]
     """Has the function that carries it out."""
     positional: ClassVar[Sequence[str]]

@@ -1,8 +1,8 @@
 """``tutti list``: the methods, networks and solvers that there are. ``tutti topology``: one network.
 
-A network is described by its hosts, declared or inferred (`topologies.graphs.grid_structure`); its *tiers*,
-the links of one bandwidth and α; the links of each rank; the ranks that automorphisms take to each other; and
-the proven bounds at a few sizes.
+A network is described by its hosts, declared or inferred (`topologies.graphs.grid_structure`), and by its
+*tiers*, the links of one bandwidth and α. Then follow the links of each rank, the ranks that automorphisms
+take to each other, and the proven bounds at a few sizes.
 """
 
 from __future__ import annotations

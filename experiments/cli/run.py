@@ -1,4 +1,4 @@
-"""Many schedules at once: ``tutti run``, a whole experiment, and ``tutti tune``; and ``tutti model``."""
+"""Many schedules: ``tutti run``, a whole experiment, and ``tutti tune``; and ``tutti model``."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ _SHOWN = {
     "training": _print_training,
     "failures": _print_resilience,
 }
-"""What prints the rows of a study, by its kind."""
+"""Functions that print the rows of a study, by its kind."""
 
 
 def _print_counts(summary: Summary) -> None:

@@ -252,14 +252,14 @@ class GapTableBuilder:
 
     Its columns are, in order:
 
-    - ``topology, collective, size_bytes``;
-    - ``bound_us, bound_kind``: the largest proven lower bound;
-    - ``exact_us, exact_method, exact_for``: the best exact method and the sense in which it is optimal;
-    - ``best_us, best_method, best_gap``: the best of all (of equal ones the first of the config); its gap is
-      what bound and schedules leave open;
-    - a column for each method: its gap to the bound, empty where it has none. Several seeds of one method
-      share a column, which holds the best;
-    - ``bound_s``: the seconds that the bound took;
+    - ``topology, collective, size_bytes``.
+    - ``bound_us, bound_kind``: the largest proven lower bound.
+    - ``exact_us, exact_method, exact_for``: the best exact method and the sense in which it is optimal.
+    - ``best_us, best_method, best_gap``: the best of all (of equal ones the first of the config). Its gap is
+      what bound and schedules leave open.
+    - A column for each method: its gap to the bound, empty where it has none. Several seeds of one method
+      share a column, which holds the best.
+    - ``bound_s``: the seconds that the bound took.
     - `SAID` of each method.
     """
 

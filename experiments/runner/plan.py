@@ -102,8 +102,7 @@ def make_plan(config: Config, methods: Mapping[str, Method]) -> list[SynthesisTa
     approaches = [_approach(placed, methods, memory) for placed in config.tables(MethodTable, "method")]
     _refuse_merging(approaches)
     given = {placed.where: _sizes(placed.where, placed.table.sizes) for placed in collectives}
-    limit = time_limit(config)
-    tasks: list[SynthesisTask] = []
+    limit, tasks, idle = time_limit(config), list[SynthesisTask](), {a.where: a for a in approaches}
     for placed in networks:
         text = placed.table.spec.strip()
         topology = at(placed.where, parse_topology, text)
@@ -113,10 +112,14 @@ def make_plan(config: Config, methods: Mapping[str, Method]) -> list[SynthesisTa
             problem, sizes = Problem(topology, what), given[asked.where] or _own_size(own, asked.where)
             for approach in approaches:
                 if mine := approach.sizes_for(text, str(what), sizes):
+                    idle.pop(approach.where, None)
                     tasks += _tasks(text, digest, problem, approach, mine, limit)
                     if len(tasks) > MOST_TASKS:
                         raise InputError(f"{config.path}: more than {MOST_TASKS} tasks; make several configs")
-    _refuse_idle(approaches, tasks)
+    for left in idle.values():  # patterns that leave a method nothing to do are a slip of the hand
+        sizes_text = f" at {', '.join(map(format_size, left.sizes))}" if left.sizes else ""
+        both = f"topologies = {left.topologies or ['*']} and collectives = {left.collectives or ['*']}"
+        raise InputError(f"{left.where}: nothing in the config matches both {both}{sizes_text}")
     _refuse_duplicates(tasks, config.path)
     return tasks
 
@@ -214,16 +217,6 @@ def _approach(placed: Placed[MethodTable], methods: Mapping[str, Method], memory
     wanted = (table.topologies, table.collectives, _sizes(placed.where, table.sizes))
     most = positive(parse_size, table.memory, f"{placed.where}: memory") or memory
     return Approach(placed.where, method, given, options, seeds, note, *wanted, most)
-
-
-def _refuse_idle(approaches: Iterable[Approach], tasks: Iterable[SynthesisTask]) -> None:
-    """Refuse patterns that leave a method nothing to do: a slip of the hand."""
-    cases = {(task.topology, str(task.collective), task.sizes) for task in tasks}
-    idle = next((a for a in approaches if not any(a.sizes_for(*case) for case in cases)), None)
-    if idle is not None:
-        at = f" at {', '.join(map(format_size, idle.sizes))}" if idle.sizes else ""
-        both = f"topologies = {idle.topologies or ['*']} and collectives = {idle.collectives or ['*']}"
-        raise InputError(f"{idle.where}: nothing in the config matches both {both}{at}")
 
 
 def _refuse_merging(approaches: Iterable[Approach]) -> None:

@@ -268,19 +268,12 @@ def schedule_path(directory: Path, digest: str) -> Path | None:
     return next((path for path in paths if path.exists()), None)
 
 
-def drop_damaged(directory: Path, digest: str) -> Path | None:
-    """Remove the file of that content hash if it does not hold such a schedule; return the removed path."""
-    path = schedule_path(directory, digest)
-    if path is None:
-        return None
+def is_whole(path: Path, digest: str) -> bool:
+    """Whether a file holds a schedule with that content hash."""
     try:
-        whole = content_hash(read_schedule(path)) == digest
+        return content_hash(read_schedule(path)) == digest
     except InputError:
-        whole = False
-    if whole:
-        return None
-    path.unlink()
-    return path
+        return False
 
 
 def drop_schedules(directory: Path, keep: Collection[str]) -> None:

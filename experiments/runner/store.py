@@ -35,8 +35,8 @@ from tutti.experiments.runner.manifest import (
 from tutti.experiments.runner.results import (
     CSV,
     SCHEDULES,
-    drop_damaged,
     drop_schedules,
+    is_whole,
     keep_file,
     schedule_path,
     tables,
@@ -405,15 +405,15 @@ class Store:
         named = self._table.execute("SELECT DISTINCT schedule FROM tasks WHERE schedule IS NOT NULL")
         for (digest,) in named.fetchall():
             path = schedule_path(self.schedules, digest)
-            seen = None if path is None else [path.stat().st_size, path.stat().st_mtime_ns]
-            if seen is None or seen == known.get(digest):
+            if path is None or known.get(digest) == (seen := [path.stat().st_size, path.stat().st_mtime_ns]):
                 continue
             with self._table:
-                if drop_damaged(self.schedules, digest):
-                    yield str(path)
-                    self._table.execute("DELETE FROM tasks WHERE schedule = ?", (digest,))
-                else:
+                if is_whole(path, digest):
                     self._table.execute("REPLACE INTO schedules VALUES (?, ?, ?)", (digest, *seen))
+                else:
+                    path.unlink()
+                    self._table.execute("DELETE FROM tasks WHERE schedule = ?", (digest,))
+                    yield str(path)
 
 
 def _with_parts(tasks: Iterable[Task]) -> Iterator[Task]:

@@ -132,7 +132,7 @@ class OperationGraph:
 
 @dataclass(frozen=True)
 class Plan(Options):
-    """The way in which an iteration is run.
+    """Settings of an iteration.
 
     Parameters
     ----------

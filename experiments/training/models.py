@@ -7,12 +7,12 @@ much backward, without weights.
 
 A number has `TrainingSetup.number` bytes. The collectives, with M in bytes, are:
 
-- tensor parallel: an allreduce of the activations after attention and after the feed forward part, forward
-  and backward (Megatron-LM, arXiv 1909.08053);
-- expert parallel: an all-to-all of the tokens, k times each, before and after the experts, forward and
-  backward (GShard, arXiv 2006.16668);
-- data parallel: an allreduce of the gradients;
-- fsdp: an allgather of the weights before forward and before backward, and a reduce-scatter of the gradients
+- Tensor parallel: an allreduce of the activations after attention and after the feed forward part, forward
+  and backward (Megatron-LM, arXiv 1909.08053).
+- Expert parallel: an all-to-all of the tokens, k times each, before and after the experts, forward and
+  backward (GShard, arXiv 2006.16668).
+- Data parallel: an allreduce of the gradients.
+- Fsdp: an allgather of the weights before forward and before backward, and a reduce-scatter of the gradients
   (ZeRO-3, arXiv 1910.02054).
 """
 
@@ -40,7 +40,7 @@ DEVICES: dict[str, tuple[float, float]] = tomllib.loads(SIZES.with_name("devices
 
 @dataclass(frozen=True)
 class TrainingSetup(Options):
-    """The way in which a model is trained, and on which accelerator.
+    """The setup of a model's training, and its accelerator.
 
     Parameters
     ----------
