@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from enum import IntEnum
 
 from tutti.experiments import plugins
-from tutti.experiments.cli.commands import Command
 from tutti.experiments.cli.parser import command_of
 from tutti.experiments.printable import complaint, say
 from tutti.topologies.errors import NoSchedule, TuttiError, Unsupported, raised
@@ -52,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     _prepare()
     try:
-        code = _execute(command_of(sys.argv[1:] if argv is None else argv))
+        code = _execute(sys.argv[1:] if argv is None else argv)
         sys.stdout.flush()
     except SystemExit as leave:  # argparse: help, version, or bad usage
         return leave.code if isinstance(leave.code, int) else Exit.BAD_INPUT
@@ -103,9 +102,10 @@ def _forget_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _execute(asked: Command) -> int:
+def _execute(words: Sequence[str]) -> int:
     """Run a command; its module, with kernels and solvers, takes a second or two to import."""
     try:
+        asked = command_of(words)
         plugins.load_installed()
         for file in asked.plugin:
             plugins.load(file)

@@ -11,9 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, dataclass_transform, get_args
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    dataclass_transform,
+    get_args,
+    get_type_hints,
+)
 
 from tutti.topologies.errors import InputError
+from tutti.topologies.options import Duration, Number, Whole
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -72,6 +82,10 @@ class Command:
 
     def __init__(self, **values: Any) -> None:
         vars(self).update(values)
+        for name, kind in get_type_hints(type(self), include_extras=True).items():
+            for allowed in getattr(kind, "__metadata__", ()):
+                if (value := getattr(self, name)) is not None:
+                    allowed.check("", f"--{name.replace('_', '-')}", value)
 
 
 class JsonOption(Command):
@@ -183,10 +197,10 @@ class RankOptions(Command):
 
     ranks: int | None = None
     transport: Transport = "shm"
-    warmup: int = 2
-    repeats: int = 10
-    seed: int = 0
-    timeout: str = "30s"
+    warmup: Annotated[int, Whole()] = 2
+    repeats: Annotated[int, Whole(1)] = 10
+    seed: Annotated[int, Whole()] = 0
+    timeout: Annotated[str, Duration("30s")] = "30s"
 
 
 class FormatOptions(Command):
@@ -284,7 +298,7 @@ class TuneCommand(FormatOptions, JsonOption, purpose=MAKE, module="run", positio
     sizes: str = "1KB..1GB"
     methods: str | None = None
     time_limit: str = "20s"
-    files: int = 4
+    files: Annotated[int, Whole(1)] = 4
     workers: int | None = None
     format: str = "msccl"
 
@@ -591,8 +605,8 @@ class FindCommand(WorkerOptions, JsonOption, purpose=LOOK, module="find", either
     max_diameter: int | None = None
     build: bool = False
     all_to_all: bool = False
-    mix: float | None = None
-    time_limit: str = "60s"
+    mix: Annotated[float | None, Number(least=0, most=1)] = None
+    time_limit: Annotated[str, Duration("60s")] = "60s"
     size: str = "1MiB"
     bandwidth: str = "100Gb/s"
     alpha: str = "10us"
@@ -642,7 +656,7 @@ class ProfileCommand(RankOptions, JsonOption, purpose=LOOK, module="execution"):
     """
 
     sizes: str = "4KB,64KB,256KB"
-    repeats: int = 5
+    repeats: Annotated[int, Whole(1)] = 5
     output: Path | None = None
 
 

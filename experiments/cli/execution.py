@@ -216,14 +216,9 @@ def on_ranks(arguments: RankOptions, make: Make) -> Played | None:
     Failure
         If a rank dies, hangs or gets wrong bytes.
     InputError
-        If a number is out of range, or the ranks can't be had.
+        If the ranks can't be had.
     """
-    for name, least in (("repeats", 1), ("warmup", 0), ("seed", 0)):
-        if getattr(arguments, name) < least:
-            raise InputError(f"--{name} {getattr(arguments, name)}; it must be at least {least}")
     timeout = float(parse_time(arguments.timeout))
-    if timeout <= 0:
-        raise InputError(f"--timeout {arguments.timeout}; it must be positive")
     settings = Settings(arguments.warmup, arguments.repeats, timeout, arguments.seed)
     if arguments.transport == "mpi":
         return _over_mpi(settings, arguments, make)

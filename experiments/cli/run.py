@@ -141,8 +141,6 @@ def do_tune(arguments: TuneCommand) -> int:
     if not form.ranged:
         able = ", ".join(one.name for one in FORMATS.values() if one.ranged)
         raise InputError(f"format '{form.name}' has no ranges of sizes; with ranges: {able}")
-    if arguments.files < 1:
-        raise InputError(f"--files {arguments.files}; it must be at least 1")
     sizes = [f"{size}B" for size in _sizes(arguments.sizes)]
     out: Path = arguments.output
     out.mkdir(parents=True, exist_ok=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -56,6 +57,8 @@ NEEDED = ("size_bytes", "time_us", "bound_us", "bound_kind")
 """Columns that are read from rows with a time. From other rows only the first column is read."""
 NAMED = ("collective", "method", "options")
 """Columns that stand, in this order, in the text of a task."""
+ODD = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, pa.ArrowException)
+"""Errors of entries whose values are not what they should be: what earlier code wrote had no checksum."""
 
 TASK_FORMAT = "tutti.task/1"
 MOST_TASKS = 10**6
@@ -363,26 +366,40 @@ def rejudge(
 
     A topology read from a file is left out, for its content may be another by now.
     """
-    documents = {
-        (document["task"], tuple(row["size_bytes"] for row in document["rows"])): document
-        for document in map(_current, filter(_is_taken, entries))
-    }  # of each task the newest
-    common = _common(documents.values())
+    found: dict[tuple[str, tuple[int, ...]], tuple[Document, dict[str, Fraction]]] = {}  # the newest of each
+    for document in entries:
+        with suppress(*ODD):
+            rows = [current_row(row) for row in document["rows"]]
+            to_table(rows)  # each value is of its column's type
+            proven = {key: Fraction(seconds) for key, (seconds, _) in document["bounds"].items()}
+            needed = NEEDED if document["status"] == "ok" else NEEDED[:1]
+            whole = all(row[name] is not None for row in rows for name in needed)
+            if document["status"] in TAKEN and whole:
+                before, after = (
+                    " ".join(str(row[name]) for name in NAMED if row.get(name))
+                    for row in (document["rows"][0], rows[0])
+                )
+                case = document["task"].replace(before, after, 1), tuple(row["size_bytes"] for row in rows)
+                found[case] = {**document, "rows": rows}, proven
+    common: dict[str, Fraction] = {}  # the largest bound of each case that was no method's own
+    for _, proven in found.values():
+        for key, seconds in proven.items():
+            common[key] = max(common.get(key, seconds), seconds)
     bounds: dict[str, ProvenBound] = {}
     for task in tasks:
-        document = documents.get((str(task), task.sizes))
-        if document is None or not _alike(document, task) or Path(task.topology).exists():
-            continue
-        found = TaskOutcome(document["status"], document["rows"])
-        outcome = judged_again(task, found, bounds, common)
-        if outcome is not None:
-            yield replace(task, time_limit=document["time_limit"]), outcome
+        document, _ = found.get((str(task), task.sizes), ({}, {}))
+        if document and _is_of(document["rows"], task) and not Path(task.topology).exists():
+            outcome = judged_again(task, TaskOutcome(document["status"], document["rows"]), bounds, common)
+            if outcome is not None:
+                yield replace(task, time_limit=document["time_limit"]), outcome
 
 
 def judged_again(
     task: SynthesisTask, outcome: TaskOutcome, bounds: dict[str, ProvenBound], common: Mapping[str, Fraction]
 ) -> TaskOutcome | None:
     """Return an outcome with bounds of this code; None where a time is below its bound.
+
+    For each row the bound is this code's, or that which the row's method proved if that is larger.
 
     Parameters
     ----------
@@ -400,54 +417,15 @@ def judged_again(
         if key not in bounds:
             size = Fraction(row["size_bytes"])
             bounds[key] = ProvenBound.of(parse_topology(task.topology), task.collective, size)
-        used[key] = bounds[key]
-        rows.append(row | bound_columns(row["time_us"], _larger(bounds[key], row, common.get(key))))
-    if any(map(too_fast, rows)):
-        return None
-    return TaskOutcome("ok", rows, used)
+        used[key] = largest = bounds[key]
+        old = ProvenBound(Fraction(row["bound_us"]) / MICRO, row["bound_kind"])
+        if key in common and old.seconds > common[key] * (1 + Fraction(10) ** -GAP_DIGITS):  # beyond rounding
+            largest = max(largest, old, key=lambda bound: bound.seconds)
+        rows.append(row | bound_columns(row["time_us"], largest))
+    return None if any(map(too_fast, rows)) else TaskOutcome("ok", rows, used)
 
 
-def _larger(bound: ProvenBound, row: Row, common: Fraction | None) -> ProvenBound:
-    """Return this code's bound, or the one that the row's method proved if that is larger."""
-    old = Fraction(row["bound_us"]) / MICRO
-    own = common is not None and old > common * (1 + Fraction(10) ** -GAP_DIGITS)  # more than rounding
-    return max(bound, ProvenBound(old, row["bound_kind"]), key=lambda b: b.seconds) if own else bound
-
-
-def _current(document: Document) -> Document:
-    """Return an entry with the names of today: of methods, options and bounds."""
-    rows = [current_row(row) for row in document["rows"]]
-    before, after = (
-        " ".join(str(row[name]) for row in few for name in NAMED if row.get(name))
-        for few in (document["rows"][:1], rows[:1])
-    )
-    return {**document, "task": document["task"].replace(before, after, 1), "rows": rows}
-
-
-def _is_taken(document: Document) -> bool:
-    """Whether it is of an outcome that is taken, and its values are what they should be."""
-    if document["status"] not in TAKEN or not isinstance(document.get("task"), str):
-        return False
-    needed = NEEDED if document["status"] == "ok" else NEEDED[:1]
-    try:
-        to_table(document["rows"])  # each value is of its column's type
-        _common([document])
-        return all(row[name] is not None for row in document["rows"] for name in needed)
-    except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError, pa.ArrowException):
-        return False
-
-
-def _common(documents: Iterable[Document]) -> dict[str, Fraction]:
-    """Return the largest bound of each topology, collective and size that was no method's own."""
-    common: dict[str, Fraction] = {}
-    for document in documents:
-        for key, (seconds, _) in document["bounds"].items():
-            common[key] = max(common.get(key, Fraction(0)), Fraction(seconds))
-    return common
-
-
-def _alike(document: Document, task: SynthesisTask) -> bool:
-    """Whether an entry is of the same network and of as many seeds."""
-    alike = all(row.get(name) == task.known[name] for row in document["rows"] for name in SAME)
-    seeds = {row.get("seeds", len(task.seeds)) for row in document["rows"]}
-    return alike and seeds == {len(task.seeds)}
+def _is_of(rows: Sequence[Row], task: SynthesisTask) -> bool:
+    """Whether rows are of the task's network and of as many seeds."""
+    seeds = {row.get("seeds", len(task.seeds)) for row in rows}
+    return seeds == {len(task.seeds)} and all(row.get(one) == task.known[one] for row in rows for one in SAME)
