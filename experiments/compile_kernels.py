@@ -51,18 +51,19 @@ NETWORKS = (
     "switch2d:2x2",
     "rfs:1x2x2",
 )
-"""Even and uneven links, switches, those that can multicast and aggregate, machines alike, planes."""
+"""Networks of equal and unequal links, switches, switches that multicast and aggregate, and planes."""
 SIZE = Fraction(10**6)
 QUICK = ("ring", "direct", "mcf")
 """Methods whose schedules are of all three clocks, on most networks."""
 WITHOUT_KERNELS = ("best", "list_scheduling", "local_search", "optimum", "sccl", "teccl")
-"""Not run: the first three run the others again, and solvers have nothing to compile."""
+"""Methods that are not run: the first three run the others again, and solvers have nothing to compile."""
 
 
 def compile_kernels() -> None:
     """Run every method, the verifier, the simulator and the bounds once, on all cores.
 
-    In many parts, those first that all others need or none: of two that meet at a kernel, one waits.
+    It is done in many parts. Of two parts that need the same kernel, one waits, so that those parts come
+    first whose kernels all others need, or no other.
     """
     common: list[Callable[[], None]] = []
     for text in NETWORKS:
@@ -109,7 +110,7 @@ def _compile_others() -> None:
 
 
 def _compile_flows() -> None:
-    """Solve an all-to-all by orbits, in both ways, and make its paths."""
+    """Solve an all-to-all by orbits, by columns and by a first-order method, and make its paths."""
     for text in ("ring:4", "mesh:2x3"):
         topology = parse_topology(text)
         problem = Problem(topology, collective(Kind.ALL_TO_ALL, topology.num_ranks))

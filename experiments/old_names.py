@@ -11,7 +11,7 @@ from typing import Any
 from tutti.topologies.errors import InputError
 
 NAMES: dict[str, Any] = tomllib.loads(Path(__file__).with_name("method_names.toml").read_text("utf-8"))
-"""Where methods are, and all their names and those of their options in earlier versions."""
+"""Places of the methods, and all names in earlier versions of methods and their options."""
 OLD_NAMES: dict[str, str] = NAMES["old_names"]
 OLD_OPTIONS: Mapping[str, Mapping[str, str]] = NAMES["old_options"]
 OLD_MODELS = {"all-to-all": "mcf"}

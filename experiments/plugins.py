@@ -13,6 +13,7 @@ import hashlib
 import importlib
 import importlib.util
 import inspect
+import itertools
 import json
 import re
 import signal
@@ -84,6 +85,7 @@ class Registry:
 @cache
 def registries() -> dict[PluginGroup, Registry]:
     """Return the registries by group; imports what they hold."""
+    word, calls = r"[A-Za-z][\w-]*", {"synthesize": 3, "check": 2, "size_dependent": 2}
     families, backends = _found("topologies.text:FAMILIES"), _found("models.solvers.registry:BACKENDS")
 
     def add_family(family: Any) -> None:
@@ -95,15 +97,13 @@ def registries() -> dict[PluginGroup, Registry]:
 
     methods, add_method = _found("experiments.registry:METHODS"), _found("experiments.registry:add_method")
     proofs, add_bound = _found("models.bounds.check:PROOFS"), _found("models.bounds.report:add_kind")
-    method, family = _found("schedules.method:Method"), _found("topologies.text:Family")
-    bound, solver = _found("models.bounds:BoundKind"), _found("models.solvers:Backend")
-    word, calls = r"[A-Za-z][\w-]*", {"synthesize": 3, "check": 2, "size_dependent": 2}
-    return {
-        PluginGroup.METHODS: Registry("method", method, methods, add_method, word, calls),
-        PluginGroup.FAMILIES: Registry("family", family, families, add_family, "[a-z][a-z0-9_]*", {}),
-        PluginGroup.BOUNDS: Registry("bound", bound, proofs, add_bound, word, {"find": 3, "prove": 3}),
-        PluginGroup.SOLVERS: Registry("solver", solver, backends, add_solver, word, {"run": 3}),
-    }
+    every = (
+        ("method", _found("schedules.method:Method"), methods, add_method, word, calls),
+        ("family", _found("topologies.text:Family"), families, add_family, "[a-z][a-z0-9_]*", {}),
+        ("bound", _found("models.bounds:BoundKind"), proofs, add_bound, word, {"find": 3, "prove": 3}),
+        ("solver", _found("models.solvers:Backend"), backends, add_solver, word, {"run": 3}),
+    )
+    return dict(zip(PluginGroup, itertools.starmap(Registry, every), strict=True))
 
 
 def _found(place: str) -> Any:
@@ -143,9 +143,9 @@ class Plugin:
 
 
 _plugins: dict[str, Plugin] = {}
-"""By path, or by distribution."""
+"""The plug-ins that are loaded, by path or by distribution."""
 _added: dict[tuple[PluginGroup, str], Any] = {}
-"""What came from outside, by group and name."""
+"""The objects of plug-ins, by group and name."""
 
 
 def load(file: Path | str, *, replace: bool = False) -> Plugin:
@@ -167,13 +167,11 @@ def load(file: Path | str, *, replace: bool = False) -> Plugin:
         try:
             entries = _add(_offered(module, who), replace=replace)
         except InputError:
-            del sys.modules[path.stem]  # so that it is read anew once it is mended
+            del sys.modules[path.stem]  # so that it is read again once it is mended
             raise
         new = [module, *(sys.modules[name] for name in sys.modules.keys() - before)]
-        sources = {
-            found for one in new if (found := _file(one)) and Path(found).resolve().parent == path.parent
-        }
-        _plugins[str(path)] = Plugin(path.name, path, frozenset(sources), _digest(sources), entries)
+        sources = frozenset(f for f in map(_file, new) if f and Path(f).resolve().parent == path.parent)
+        _plugins[str(path)] = Plugin(path.name, path, sources, _digest(sources), entries)
     return _plugins[str(path)]
 
 
@@ -192,7 +190,11 @@ def load_installed() -> None:
         for point in points:
             who = f"plug-in {package}, {point.group} {point.name} = {point.value}"
             offers += _of_point(point, who)
-            sources |= _package_files(point.module)
+            top = sys.modules[point.module.partition(".")[0]]  # whose files all count, or its own one
+            sources |= {
+                str(path) for place in getattr(top, "__path__", ()) for path in Path(place).rglob("*.py")
+            }
+            sources |= {_file(top)} - {""}
         _plugins[package] = Plugin(package, None, frozenset(sources), _digest(sources), _add(offers))
 
 
@@ -298,10 +300,10 @@ def _faults(who: str, files: Collection[str] = ()) -> Iterator[None]:
         raise InputError(f"{who}: {raised(error, files)}") from error
 
 
-def _file(module: ModuleType) -> str | None:
-    """Return the source of a module, if it has one."""
-    path = getattr(module, "__file__", None)
-    return path if path and path.endswith(".py") else None
+def _file(module: ModuleType) -> str:
+    """Return the source of a module, empty if it has none."""
+    path = getattr(module, "__file__", None) or ""
+    return path if path.endswith(".py") else ""
 
 
 def _installed() -> dict[str, list[EntryPoint]]:
@@ -328,14 +330,6 @@ def _of_point(point: EntryPoint, who: str) -> Offers:
     return [(who, thing)]
 
 
-def _package_files(module: str) -> set[str]:
-    """Return the sources of the top package of a module that is imported, or its own."""
-    top = sys.modules[module.partition(".")[0]]
-    folders = [Path(folder) for folder in getattr(top, "__path__", ())]
-    inside = {str(path) for folder in folders for path in folder.rglob("*.py")}
-    return inside | ({found} if (found := _file(top)) else set())
-
-
 def _digest(sources: Collection[str]) -> str:
     """Return a hash of what stands in files."""
     digest = hashlib.sha256()
@@ -346,11 +340,12 @@ def _digest(sources: Collection[str]) -> str:
 
 def _offered(module: ModuleType, who: str) -> Offers:
     """Return what a module has to register: objects under public names that are in no registry yet."""
-    kinds = tuple(registry.kind for registry in registries().values())
-    known = {id(thing) for registry in registries().values() for thing in registry.known.values()}
-    known |= {id(thing) for thing in _added.values()}  # of a bound, the registry holds the proof
+    every = registries().values()
+    known = [thing for registry in every for thing in registry.known.values()]
+    taken = {*map(id, known), *map(id, _added.values())}  # of a bound, the registry holds the proof
     named = [thing for name, thing in vars(module).items() if not name.startswith("_")]
-    found = {id(thing): thing for thing in named if isinstance(thing, kinds) and id(thing) not in known}
+    ours = [thing for thing in named if isinstance(thing, tuple(registry.kind for registry in every))]
+    found = {id(thing): thing for thing in ours if id(thing) not in taken}
     if not found:
         raise InputError(f"{who}: it has nothing to register: {WANTED}, such as METHOD = Method(...)")
     return [(who, thing) for thing in found.values()]
@@ -413,7 +408,7 @@ def _faults_of(group: PluginGroup, thing: Any) -> Iterator[str]:
 
 
 def _refusals(name: str, function: Any, count: int, keys: Collection[str] = ()) -> Iterator[str]:
-    """Yield why an attribute can't be called with so many arguments and these keys."""
+    """Yield why an attribute can't be called with `count` arguments and these keys."""
     if not callable(function):
         yield f"{name} is {function!r}; it must be a function"
         return

@@ -1,4 +1,4 @@
-"""What is printed: a name may hold characters that steer a terminal, and these are written out."""
+"""Texts for a terminal: a name may hold characters that steer it, and these are written out."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def complaint(text: str) -> str:
 
 
 def say(text: str, file: TextIO | None = None) -> None:
-    """Print a line at once, by default on standard output."""
+    """Print a line, by default on standard output, without delay."""
     print(printable(text), file=file, flush=True)
 
 

@@ -39,7 +39,7 @@ def _at(name: str, *calls: Methods) -> Callable[[], Method]:
 
 
 _STARTS = Methods({name: _at(name) for name in ("tacos", "bfb", "forestcoll", "multitree", "ring", "direct")})
-"""Whose schedules the search of an exact model may begin with."""
+"""Methods with whose schedules the search of an exact model may begin."""
 _CALLERS = ("list_scheduling", "local_search")
 _SINGLE = Methods({name: _at(name) for name in NAMES["methods"] if name not in (*_CALLERS, "best")})
 _SINGLE.data |= {name: _at(name, _STARTS) for name in ("optimum", "teccl")}
@@ -64,7 +64,7 @@ def unknown_method(name: str, known: Mapping[str, Method]) -> str:
 
 
 def find_method(name: str, methods: Mapping[str, Method] | None = None) -> Method:
-    """Return the method of that name, which does several collectives at once if it does each alone.
+    """Return the method of that name, which does several collectives together if it does each alone.
 
     A name of an earlier version will do.
 

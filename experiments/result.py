@@ -1,4 +1,4 @@
-"""What is said of one schedule: verified, timed at a size, and set against a proven bound.
+"""The result of a synthesis: a schedule, verified, timed at a size, and compared with a proven bound.
 
 `Result` is what `tutti.synthesize` returns and ``tutti synth`` prints. Times are in seconds; what is
 printed has units.
@@ -35,16 +35,16 @@ often."""
 PROVING_SECONDS = 1.0
 """Time limit of the linear program that bounds an all-to-all. With a larger value the bound may be larger on
 a network of hundreds of ranks, and the answer comes later."""
-TRAFFIC = tuple(
-    f"{name}{suffix}"
-    for name in ("rank_egress", "rank_ingress", "link_traffic")
-    for suffix in ("", "_unicast")
+COPIED = (
+    *("algorithm", "protocol", "nccl_us", "trees", "rank_egress", "rank_egress_unicast", "rank_ingress"),
+    *("rank_ingress_unicast", "link_traffic", "link_traffic_unicast"),
 )
+"""Statistics of a method that ``--json`` shows as they are."""
 
 
 @dataclass(frozen=True)
 class LowerBound:
-    """No schedule of a collective on a network is faster than this at a size.
+    """A lower bound on the time of every schedule of a collective on a network, at a size.
 
     Parameters
     ----------
@@ -63,17 +63,17 @@ class LowerBound:
 
     @property
     def seconds(self) -> float:
-        """Of time, at least."""
+        """The least time."""
         return float(self.proof.time(self.size))
 
     @property
     def kind(self) -> str:
-        """Of the proof: ``cut``, ``partition``, ... (`models.bounds`)."""
+        """The kind of the proof: ``cut``, ``partition``, ... (`models.bounds`)."""
         return self.proof.kind
 
     @property
     def certificate(self) -> Mapping[str, Any]:
-        """What proves it, ready for JSON."""
+        """The certificate, ready for JSON."""
         return self.proof.certificate
 
     def check(self) -> bool:
@@ -148,8 +148,7 @@ class Result:
     @property
     def gap(self) -> float | None:
         """Return time over bound, less 1; None where nothing has to move."""
-        gap: float | None = self._timed["gap"]
-        return gap
+        return self._timed["gap"]
 
     @property
     def algbw(self) -> float | None:
@@ -158,16 +157,16 @@ class Result:
 
     @property
     def busbw(self) -> float | None:
-        """What each rank's port would carry, bytes a second, counted as nccl-tests does.
+        """Bytes a second that each rank's port would carry, counted as nccl-tests does.
 
-        algbw times `Collective.bus_factor`; None for groups of unlike sizes.
+        It is algbw times `Collective.bus_factor`; None for groups of different sizes.
         """
         factor = self.schedule.collective.bus_factor
         return None if self.algbw is None or factor is None else self.algbw * float(factor)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What one should know of it, a sentence each."""
+        """Notes on it, a sentence each."""
         note = notes(self.schedule, self.size)
         return (*self.said, *self.schedule.topology.notes, *filter(None, [note]))
 
@@ -179,8 +178,8 @@ class Result:
     @cached_property
     def document(self) -> dict[str, Any]:
         """All of it, as ``tutti synth --json`` prints it: times in seconds and in microseconds."""
-        schedule, cost = self.schedule, Cost(self.schedule)
-        return {
+        schedule, cost, stats = self.schedule, Cost.of(self.schedule), self.schedule.stats
+        document = {
             "topology": schedule.topology.name,
             "collective": str(schedule.collective),
             "size_bytes": json_number(self.size),
@@ -194,24 +193,29 @@ class Result:
             **self._timed,
             "busbw_gbps": None if self.busbw is None else self.busbw / GIGA,
             "tl_steps": cost.tl_steps,
-            "tb_factor": None if cost.tb_factor is None else _ratio(cost.tb_factor),
-            "tc_factor": None if cost.tc is None else _ratio(cost.tc),
+            "tb_factor": _ratio(cost.tb),
+            "tc_factor": _ratio(cost.tc),
             "congestion": _ratio(cost.congestion),
             "global_bytes": cost.global_bytes(self.size),
-            "solver_gap": schedule.stats.get("solver_gap"),
+            "solver_gap": stats.get("solver_gap"),
             "synth_s": self.seconds,
             "transfers": len(schedule),
             "clock": str(schedule.clock),
-            **_chosen(schedule.stats),
-            **_model(schedule.stats, schedule.collective.kind is Kind.ALLREDUCE),
-            **{name: schedule.stats[name] for name in ("trees", *TRAFFIC) if name in schedule.stats},
-            **_heights(schedule.stats),
+            **{name: stats[name] for name in COPIED if name in stats},
+            **_model(stats, schedule.collective.kind is Kind.ALLREDUCE),
         }
+        if "tried" in stats:
+            document["tried"] = [one.document for one in stats["tried"]]
+        if "height" in stats:  # of trees, in hops between ranks
+            document["heights"] = {"max": stats["height"], "mean": stats["mean_height"]}
+        return document
 
     @property
     def fields(self) -> dict[str, str]:
         """The lines of its table, by name."""
-        document = self.document
+        document, gap = self.document, self.gap
+        proposal = "" if gap is None or gap <= WIDE else "; tutti bound --lp may prove a smaller one"
+        parts = " + ".join(duration(float(time)) for time in document.get("alone_us", "0").split("; "))
         seed, sent = "" if self.seed is None else f", seed {self.seed}", document["global_bytes"]
         slices, heights, factor = document["slices"], document.get("heights"), document["tb_factor"]
         pipelined = "" if slices is None else f", {slices} slice{'s' * (slices > 1)}"
@@ -223,11 +227,13 @@ class Result:
             "NCCL takes": _reckoned(document) if "tried" not in document else None,
             "verified": f"{document['transfers']} transfers, all legal",
             "time": f"{duration(document['time_us'])} at {document['size']}{pipelined}",
-            "instead": _instead(document),
+            "instead": f"{duration(document['sequential_us'])} one after the other: {parts}"
+            if "alone_us" in document
+            else None,
             "algbw": document["algbw_gbps"] and throughput(document["algbw_gbps"]),
             "busbw": document["busbw_gbps"] and throughput(document["busbw_gbps"]),
             "bound": str(self.bound),
-            "gap": _gap(self.gap),
+            "gap": None if gap is None else f"{gap:.4%}{proposal}",
             "T_L": document["tl_steps"],
             "T_B": factor and f"{factor} M/B = {float(Fraction(factor)):.6g} M/B",
             "T_C": self.schedule.topology.gamma and document["tc_factor"] and f"{document['tc_factor']} M γ",
@@ -320,18 +326,6 @@ class Result:
         return f"<table>{rows}</table>"
 
 
-def _gap(gap: float | None) -> str | None:
-    if gap is None:
-        return None
-    return f"{gap:.4%}{'; tutti bound --lp may prove a smaller one' if gap > WIDE else ''}"
-
-
-def _chosen(stats: Mapping[str, Any]) -> dict[str, Any]:
-    """Return which algorithm was chosen, and what became of all that the portfolio tried."""
-    chosen = {name: stats[name] for name in ("algorithm", "protocol", "nccl_us") if name in stats}
-    return chosen | ({"tried": [one.document for one in stats["tried"]]} if "tried" in stats else {})
-
-
 def _reckoned(document: Mapping[str, Any]) -> str | None:
     """Return what NCCL would choose, what its own model says that this takes, and what each time is for."""
     if "nccl_us" not in document:
@@ -360,14 +354,6 @@ def _tried(document: Mapping[str, Any]) -> str | None:
     }
     without = ", ".join(f"{count} {words}" for words, count in counts.items() if count)
     return "; ".join([*others, f"{without} (--json says why)"] if without else others)
-
-
-def _instead(document: Mapping[str, Any]) -> str | None:
-    """Return how long the parts of a mixed collective take one after the other, and each by itself."""
-    if "alone_us" not in document:
-        return None
-    alone = " + ".join(duration(float(time)) for time in document["alone_us"].split("; "))
-    return f"{duration(document['sequential_us'])} one after the other: {alone}"
 
 
 def _model(stats: Mapping[str, Any], in_halves: bool) -> dict[str, Any]:
@@ -424,10 +410,5 @@ def _rounds(document: Mapping[str, Any]) -> str | None:
     return ", ".join(points)
 
 
-def _heights(stats: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the heights of trees in hops between ranks."""
-    return {"heights": {"max": stats["height"], "mean": stats["mean_height"]}} if "height" in stats else {}
-
-
-def _ratio(value: Fraction) -> str:
-    return f"{value.numerator}/{value.denominator}"
+def _ratio(value: Fraction | None) -> str | None:
+    return None if value is None else f"{value.numerator}/{value.denominator}"

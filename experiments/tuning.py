@@ -1,9 +1,17 @@
-"""Tuning: for every size the fastest schedule that a runtime can load, as a set of files.
+"""Tuning: for every size the fastest schedule, or the fastest of a runtime's own algorithms, as files.
 
-All methods that are asked for make their schedules in a run of the experiment runner, which can be stopped
-and continued, and whose report shows who wins where and how far that is from the bound. Those schedules
-count that fit the format, rounded to whole units as they are written. A runtime takes only so many files, so
-sizes are cut into that many ranges at most: those with the least mean loss against the fastest at each size.
+A set of schedules is made in a run of the experiment runner by all methods that are asked for. The run can be
+stopped and continued, and its report shows who wins where and how far that is from the bound. Those schedules
+count that fit the format, rounded to whole units as they are written. A runtime takes only a few files, so
+sizes are cut into at most that many ranges, those with the least mean loss against the fastest at each size.
+
+A `Tuner` writes the rules by which a runtime takes its own algorithms on the ranks of a network.
+``nccl-tuner`` is the CSV of the example in NCCL's repository, which that plug-in loads (``plugins/tuner``): a
+line for each range of sizes, with algorithm and protocol, of NCCL's own model or of the simulator.
+``ompi-rules`` is the file of dynamic rules of Open MPI's component ``tuned``, whose algorithms are made as
+schedules and simulated. Sizes are those of M, as both runtimes count them. A range of the model ends at the
+byte where its choice changes, one of the simulator where the lines of two neighbours through their times
+cross.
 """
 
 from __future__ import annotations
@@ -12,20 +20,32 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from tutti.experiments.registry import find_method
+from tutti.heuristics.nccl.constants import VERSION
+from tutti.heuristics.nccl.machine import NcclOptions
+from tutti.heuristics.nccl.method import METHOD, found, reckoned
+from tutti.heuristics.nccl.model import KINDS, NcclCluster, jumps
+from tutti.schedules.collective import Collective, Kind
 from tutti.schedules.files.schedule_file import read_schedule
+from tutti.schedules.method import Method, Problem
 from tutti.schedules.programs.formats import ProgramFormat
 from tutti.schedules.programs.rounding import rounded
 from tutti.schedules.schedule import Schedule
 from tutti.schedules.simulation.pipelining import best_slices
 from tutti.schedules.verify import verify
 from tutti.topologies.errors import InputError, TuttiError
-from tutti.topologies.exact import FloatArray, Int64Array
+from tutti.topologies.exact import INT64_MAX, FloatArray, Int64Array
+from tutti.topologies.options import Choice, Options
 from tutti.topologies.progress import tell
+from tutti.topologies.topology import Topology
 from tutti.topologies.units import MICRO
 
 METHODS = (
@@ -33,7 +53,7 @@ METHODS = (
     *("torus_rings", "blueconnect", "multitree", "min_latency", "recursive_hybrid", "rails", "bfb"),
     *("forestcoll", "mcf", "allreduce_trees", "tacos", "swing", "one_shot_allreduce", "de_bruijn_allreduce"),
 )
-"""Those that make a schedule within seconds, whatever the network."""
+"""Methods that make a schedule within seconds, on any network."""
 
 
 class Winner(NamedTuple):
@@ -63,7 +83,7 @@ class TuningCandidate:
 
 @dataclass(frozen=True)
 class Tuning:
-    """What to load at which size.
+    """A choice of schedules by size.
 
     Parameters
     ----------
@@ -160,11 +180,11 @@ def tune(
         raise InputError(f"no method made a schedule that fits{': ' if why else ''}{why}")
     times = np.array([[best_slices(one.schedule, Fraction(size))[1] for size in sizes] for one in candidates])
     least = np.array([bounds.get(size) or 0.0 for size in sizes]) / MICRO
-    return Tuning(np.array(sizes), candidates, times, least, list(choose(times, most)))
+    return Tuning(np.array(sizes), candidates, times, least, choose(times, most))
 
 
-def choose(times: FloatArray, most: int) -> Iterator[Winner]:
-    """Cut the sizes into so many ranges at most, each with one schedule, of least mean loss.
+def choose(times: FloatArray, most: int) -> Sequence[Winner]:
+    """Cut the sizes into at most `most` ranges, each with one schedule, of least mean loss.
 
     The loss at a size is the time over the least one there. Exact, by dynamic programming over where a range
     ends.
@@ -177,27 +197,20 @@ def choose(times: FloatArray, most: int) -> Iterator[Winner]:
     [Winner(candidate=1, first=0, last=2)]
     """
     loss = times / times.min(axis=0)
-    total = np.concatenate([np.zeros((len(loss), 1)), np.cumsum(loss, axis=1)], axis=1)
-    number = loss.shape[1]
-    most = min(most, number)
-    # least[parts][end]: of the sizes before `end`, in at most so many ranges; and where the last one begins.
-    least = np.full((most + 1, number + 1), np.inf)
-    least[:, 0] = 0.0
-    begins = np.zeros((most + 1, number + 1), dtype=np.int64)
-    for parts in range(1, most + 1):
-        for end in range(1, number + 1):
-            cost = least[parts - 1, :end] + (total[:, [end]] - total[:, :end]).min(axis=0)
-            begins[parts, end] = int(np.argmin(cost))
-            least[parts, end] = cost[begins[parts, end]]
-    tolerance = 1 + 1e-9
-    parts = int(np.argmax(least[:, number] <= least[most, number] * tolerance))
-    ranges, end = [], number
-    while end > 0:
-        begin = int(begins[parts, end])
-        ranges.append((begin, end))
-        parts, end = parts - 1, begin
-    for begin, end in reversed(ranges):
-        yield Winner(int(np.argmin(total[:, end] - total[:, begin])), begin, end - 1)
+    total = np.cumsum(np.pad(loss, ((0, 0), (1, 0))), axis=1)
+    number, start = loss.shape[1], (0.0, tuple[Winner, ...]())
+
+    def with_last(before: tuple[float, tuple[Winner, ...]], begin: int, end: int) -> Any:
+        costs = total[:, end] - total[:, begin]
+        return before[0] + costs.min(), (*before[1], Winner(int(costs.argmin()), begin, end - 1))
+
+    # Of the sizes before each end the least loss, and its ranges: of none, then of one more in each turn.
+    best, whole = [start, *[(np.inf, ())] * number], []
+    for _ in range(min(most, number)):
+        ends = ([with_last(best[begin], begin, end) for begin in range(end)] for end in range(1, number + 1))
+        best = [start, *(min(ways, key=itemgetter(0)) for ways in ends)]
+        whole.append(best[number])
+    return next(ranges for lost, ranges in whole if lost <= whole[-1][0] * (1 + 1e-9))
 
 
 def write(tuning: Tuning, form: ProgramFormat, options: Any, directory: Path) -> list[dict[str, Any]]:
@@ -236,3 +249,242 @@ def write(tuning: Tuning, form: ProgramFormat, options: Any, directory: Path) ->
             }
         )
     return said
+
+
+MODEL, SIMULATOR = "model", "simulator"
+
+
+@dataclass(frozen=True)
+class NcclTunerOptions(NcclOptions):
+    """Options of NCCL's tuner file.
+
+    Parameters
+    ----------
+    by
+        Whose times count: of NCCL's model, or of the simulator, which says nothing of protocols: there an
+        algorithm's is the model's.
+
+    Raises
+    ------
+    InputError
+        As `NcclOptions`, and if `by` is neither.
+    """
+
+    OWNER: ClassVar[str] = "nccl-tuner"
+
+    by: Annotated[str, Choice((MODEL, SIMULATOR))] = MODEL
+
+
+@dataclass(frozen=True)
+class OmpiRulesOptions(Options):
+    """Options of Open MPI's rules; there are none."""
+
+    OWNER: ClassVar[str] = "ompi-rules"
+
+
+class Ompi(NamedTuple):
+    """A collective's number in Open MPI, and for numbers of its algorithms the method that makes the same."""
+
+    number: int
+    algorithms: Mapping[int, tuple[str, Mapping[str, Any]]]
+
+
+ONE_WAY = {"one_way": True}
+OMPI: Mapping[Kind, Ompi] = {
+    Kind.ALLGATHER: Ompi(0, {2: ("bruck", {}), 3: ("rhd", {}), 4: ("ring", ONE_WAY)}),
+    Kind.ALLREDUCE: Ompi(2, {3: ("recursive_doubling", {}), 4: ("ring", ONE_WAY), 6: ("rhd", {})}),
+    Kind.ALL_TO_ALL: Ompi(3, {1: ("direct", {}), 2: ("pairwise", {}), 3: ("bruck", {})}),
+    Kind.REDUCE_SCATTER: Ompi(12, {2: ("rhd", {}), 3: ("ring", ONE_WAY)}),
+}
+
+
+class TunerRule(NamedTuple):
+    """An algorithm for M of `low` to `high` bytes: its name and protocol, or its number and name."""
+
+    low: int
+    high: int
+    takes: tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Tuner:
+    """The base of files of rules.
+
+    Each has a name, which ``--format`` takes, the name of its file, the class of its options, and the
+    variables of the environment by which the runtime loads the file.
+
+    Parameters
+    ----------
+    topology, what
+        The network and the collective.
+    chosen
+        Its options.
+    """
+
+    topology: Topology
+    what: Collective
+    chosen: Any
+
+    def seconds(self, sizes: Sequence[int], method: Method, options: Any) -> FloatArray:
+        """Return the simulated time of a method's verified schedules at all sizes."""
+        made: dict[Fraction | None, Schedule] = {}
+        times = []
+        for size in map(Fraction, sizes):
+            problem = Problem(self.topology, self.what, size)
+            key = size if method.size_dependent(problem, options) else None
+            if key not in made:
+                method.supports(problem, options)
+                made[key] = method.synthesize(problem, options, np.random.default_rng(0))
+                verify(made[key])
+            times.append(best_slices(made[key], size)[1])
+        return np.array(times)
+
+
+class NcclTuner(Tuner):
+    """Rules for NCCL.
+
+    Raises
+    ------
+    Unsupported
+        If NCCL has no such collective, or the network no hosts, or the options leave nothing.
+    """
+
+    name, file, options = "nccl-tuner", "nccl_tuner.conf", NcclTunerOptions
+    environment = "NCCL_TUNER_PLUGIN=libnccl-tuner-example.so NCCL_TUNER_CONFIG_FILE={}"
+
+    @cached_property
+    def cluster(self) -> NcclCluster:
+        """The machine as NCCL sees it."""
+        METHOD.supports(Problem(self.topology, self.what), self.chosen)
+        return found(self.topology, self.chosen)[-1]
+
+    def rules(self, sizes: Sequence[int]) -> list[TunerRule]:
+        """Return the choice of NCCL's model, or of the simulator, at each size."""
+        if self.chosen.by == MODEL:
+
+            def takes(size: int) -> tuple[str, str]:
+                every = reckoned(self.cluster, self.what.kind, Fraction(size), self.chosen)
+                least = min(every, key=lambda one: one.micros)
+                return str(least.algorithm), str(least.protocol)
+
+            return _exact_ranges(takes, sizes, jumps(self.cluster))
+        asked = [reckoned(self.cluster, self.what.kind, Fraction(size), self.chosen) for size in sizes]
+        pairs = [(str(one.algorithm), str(one.protocol)) for one in asked[0]]
+        times = np.array([[one.micros for one in row] for row in asked]).T
+        for algorithm in dict(pairs):
+            own = [place for place, pair in enumerate(pairs) if pair[0] == algorithm]
+            given = replace(self.chosen, algorithm=algorithm, protocol=None)
+            times[own] *= self.seconds(sizes, METHOD, given) / times[own].min(axis=0)
+        return _ranges(sizes, times, pairs)
+
+    def lines(self, rules: Sequence[TunerRule]) -> Iterator[str]:
+        """Yield the lines of the CSV.
+
+        The collective's name has no hyphen there. With 0 channels NCCL chooses; with -1 the plug-in sets one.
+        """
+        yield from (f"# {note}" for note in self.notes)
+        yield "# collective_type,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,nRanks"
+        kind, ranks = self.what.kind.replace("-", ""), f"{self.cluster.hosts},{self.cluster.ranks}"
+        for rule in rules:
+            yield f"{kind},{rule.low},{rule.high},{','.join(rule.takes)},0,{ranks}"
+
+    @property
+    def notes(self) -> list[str]:
+        """Notes on the times that decide, the assumed machine, and what the file does not cover."""
+        whose = "its model" if self.chosen.by == MODEL else "simulated schedules"
+        others = ", ".join(kind for kind in KINDS if kind is not self.what.kind)
+        return [
+            f"NCCL {VERSION}, by {whose}",
+            f"assumed: {self.cluster}",
+            f"the plug-in gives one channel to what has no line: add lines for {others}",
+        ]
+
+
+class OmpiTuner(Tuner):
+    """Rules for Open MPI.
+
+    Raises
+    ------
+    InputError
+        If it has no such collective, or no algorithm for the network.
+    """
+
+    name, file, options = "ompi-rules", "ompi_rules.conf", OmpiRulesOptions
+    environment = "OMPI_MCA_coll_tuned_use_dynamic_rules=1 OMPI_MCA_coll_tuned_dynamic_rules_filename={}"
+
+    @cached_property
+    def algorithms(self) -> list[tuple[str, Method, Any, str]]:
+        """The number of each algorithm, its method with options, and why there is no schedule of it."""
+        if self.what.kind not in OMPI:
+            raise InputError(f"format '{self.name}' has {', '.join(OMPI)}; not {self.what.kind}")
+        problem, every = Problem(self.topology, self.what), []
+        for number, (name, given) in OMPI[self.what.kind].algorithms.items():
+            method = find_method(name)
+            options = method.options(**given)
+            every.append((str(number), method, options, method.refusal(problem, options)))
+        return every
+
+    def rules(self, sizes: Sequence[int]) -> list[TunerRule]:
+        """Return the fastest algorithm at each size, by simulated schedules."""
+        able = [one for one in self.algorithms if not one[-1]]
+        if not able:
+            raise InputError(f"format '{self.name}' has no algorithm: {'; '.join(self.notes)}")
+        times = np.array([self.seconds(sizes, method, options) for _, method, options, _ in able])
+        return _ranges(sizes, times, [(number, method.name) for number, method, *_ in able])
+
+    def lines(self, rules: Sequence[TunerRule]) -> Iterator[str]:
+        """Yield the lines of the rules: of one collective on one number of ranks."""
+        yield "1  # collectives"
+        yield f"{OMPI[self.what.kind].number}  # {self.what.kind}"
+        yield "1  # numbers of ranks"
+        yield f"{self.topology.num_ranks}  # ranks"
+        yield f"{len(rules)}  # sizes from which on: algorithm, fan-out, bytes of a segment"
+        for rule in rules:
+            yield f"{rule.low} {rule.takes[0]} 0 0  # {rule.takes[1]}"
+        yield from (f"# {note}" for note in self.notes)
+
+    @property
+    def notes(self) -> list[str]:
+        """The algorithms that are left out, as there is no schedule of them."""
+        return [f"without {number}: {reason}" for number, *_, reason in self.algorithms if reason]
+
+
+TUNERS: Mapping[str, type[NcclTuner | OmpiTuner]] = {form.name: form for form in (NcclTuner, OmpiTuner)}
+
+
+def _exact_ranges(
+    takes: Callable[[int], tuple[str, str]], sizes: Sequence[int], jumps: Sequence[int]
+) -> list[TunerRule]:
+    """Return what is taken, by the byte from the first size to the last.
+
+    From one jump to the next times are linear in the size, so that the fastest at both ends is so between.
+    """
+    first, last = sizes[0], sizes[-1]
+    within = {edge for jump in jumps if first < jump <= last for edge in (jump - 1, jump)}
+    edges = sorted({first, last, *within})
+    starts = [change for low, high in pairwise(edges) for change in _changes(takes, low, high)]
+    lows, highs = [0, *starts], [*(start - 1 for start in starts), INT64_MAX]
+    return [TunerRule(low, high, takes(max(low, first))) for low, high in zip(lows, highs, strict=True)]
+
+
+def _changes(takes: Callable[[int], tuple[str, str]], low: int, high: int) -> Iterator[int]:
+    """Yield the sizes up to `high` from which on something else is taken, from `low` on."""
+    if takes(low) == takes(high):
+        return
+    middle = (low + high) // 2
+    if middle == low:
+        yield high
+        return
+    yield from _changes(takes, low, middle)
+    yield from _changes(takes, middle, high)
+
+
+def _ranges(sizes: Sequence[int], times: FloatArray, takes: Sequence[tuple[str, str]]) -> list[TunerRule]:
+    """Return the fastest at each size, those of neighbouring sizes as one."""
+    winners = choose(times, len(sizes))
+    tuning = Tuning(np.array(sizes), [], times, np.zeros(len(sizes)), winners)
+    rules = []
+    for winner in winners:
+        low, below = tuning.limits(winner)
+        rules.append(TunerRule(low, INT64_MAX if below is None else below - 1, takes[winner.candidate]))
+    return rules

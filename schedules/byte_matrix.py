@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from tutti.topologies.disk import read_text
 from tutti.topologies.errors import InputError, suggestion
 from tutti.topologies.exact import INT64_MAX, FloatArray, Int64Array, frozen
-from tutti.topologies.files import read_text
 from tutti.topologies.units import exact_number
 
 MOST_BYTES = INT64_MAX // 2

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -40,6 +41,26 @@ class Dimension:
 def is_dimensions(text: str) -> bool:
     """Whether a text gives groups by dimensions instead of lists of ranks."""
     return "=" in text
+
+
+def asked_collective(
+    kind: str, num_ranks: int, groups: list[list[int]] | str | None, **how: Any
+) -> tuple[Collective, Fraction | None]:
+    """Return a collective, whose groups may be a text by dimensions, and M in bytes where it says it itself.
+
+    Raises
+    ------
+    InputError
+        If they do not fit each other.
+    """
+    if isinstance(groups, str):
+        if any(given is not None for given in how.values()):
+            raise InputError(f"groups by dimensions take no {', '.join(how)}")
+        return grouped(groups, num_ranks, kind)
+    what = collective(kind, num_ranks, groups=groups, **how)
+    if how.get("shards") is not None:
+        _ = what.items  # refuses here what is too far apart to be exact
+    return what, None if what.own_size is None else Fraction(what.own_size)
 
 
 def grouped(text: str, num_ranks: int, kind: str) -> tuple[Collective, Fraction | None]:

@@ -1,6 +1,4 @@
-"""Reads users' files within limits; reads and writes networks as node-link JSON and as networkx graphs.
-
-Every file that a user may name is read by `opened` or `read_text`, whatever it contains.
+"""Networks as node-link JSON and as networkx graphs; with them what `topologies.disk` has for all files.
 
 The JSON is networkx's ``node_link_data``, with the keys ``nodes`` and ``edges``::
 
@@ -12,42 +10,45 @@ The JSON is networkx's ``node_link_data``, with the keys ``nodes`` and ``edges``
         "edges": [{"source": 0, "target": 2, "key": 0, "bandwidth": "50GB/s", "alpha": "0.5us"}, ...],
     }
 
-Nodes may carry ``label`` (by default the id), ``host`` (the machine that they are in: any text or number, -1
-for none), ``multicast`` and ``aggregate``. The graph may carry ``nominal_degree`` and ``notes`` (sentences).
-A key of a node or an edge that is almost one of these is refused, because a misspelt key would be lost. Other
-keys, such as a colour, are ignored with a note. If no node has a kind, all are ranks. Older networkx writes
-``links`` for ``edges``. Ranks (``compute``) are numbered in file order, then switches in file order. Links
-are numbered in file order, or by their keys if these are 0..L-1: networkx lists edges by node, and the keys
-restore our order. In an undirected file each edge is two links, one in each direction. Bandwidths and α are
-texts with units, or numbers in bytes/s and seconds whose decimal text counts. We write texts with units,
-because they are exact for any fraction (``1/3us``) and JSON numbers are not.
+Nodes may carry ``label`` (otherwise the id), ``host`` (which machine they are in: any text or number, -1 for
+none), ``multicast`` and ``aggregate``; the graph ``nominal_degree`` and ``notes`` (sentences). A key of a
+node or an edge that is almost one of these is refused: one misspelt would be lost. Others, such as a colour,
+are ignored with a note. If no node has a kind, all are ranks. Older networkx writes ``links`` for ``edges``.
+Ranks (``compute``) are numbered in file order, then switches in file order; links in file order, or by key
+where the keys are 0..L-1 (networkx lists edges by node, the key brings back our order). An undirected file
+means each edge in both directions. Bandwidths and α are text with units, or numbers in bytes/s and seconds
+taken by their decimal text. We write text with units, as it is exact for any fraction (``1/3us``), and JSON
+numbers are not.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import stat
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Number
 from pathlib import Path
-from tempfile import TemporaryFile
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tutti.topologies.disk import MOST_TEXT as MOST_TEXT
+from tutti.topologies.disk import check_folder as check_folder
+from tutti.topologies.disk import check_length as check_length
+from tutti.topologies.disk import drop_drafts as drop_drafts
+from tutti.topologies.disk import opened as opened
+from tutti.topologies.disk import read_text as read_text
+from tutti.topologies.disk import replacing as replacing
+from tutti.topologies.disk import written as written
 from tutti.topologies.errors import SHOWN, InputError, listed, suggestion, visible
 from tutti.topologies.exact import INT32_MAX, NONE, Int32Array, Rationals
 from tutti.topologies.topology import DEFAULT_ALPHA, DEFAULT_BANDWIDTH, Topology
 from tutti.topologies.units import (
     exact_number,
     format_bandwidth,
-    format_size,
     format_time,
     parse_bandwidth,
     parse_time,
@@ -56,10 +57,6 @@ from tutti.topologies.units import (
 if TYPE_CHECKING:
     import networkx as nx
 
-MOST_TEXT = 2**30
-"""Largest number of bytes of text that are read. A network of ten million links has about as many."""
-DRAFTS = ".*.part"
-"""Pattern of the names of drafts, also of those of `schedules.files.schedule_file.write_whole`."""
 _KINDS = ("compute", "switch")
 _NODE_KEYS = ("id", "kind", "label", "host", "multicast", "aggregate")
 _EDGE_KEYS = ("source", "target", "key", "bandwidth", "alpha")
@@ -69,136 +66,6 @@ _OTHER_NAMES = {
 }
 """Names that other tools give to a bandwidth and to an α."""
 _NUMBERS = (str, int, float, Fraction, Decimal)
-
-
-@contextmanager
-def opened(path: Path | str, most: float = MOST_TEXT) -> Iterator[BinaryIO]:
-    """Open a file to read its bytes; errors of the system within the ``with`` block name the file.
-
-    Only regular files are read, because a pipe may never send anything and a device may never end.
-
-    Parameters
-    ----------
-    path
-        The file.
-    most
-        The largest number of bytes that it may have.
-
-    Raises
-    ------
-    InputError
-        If it can't be read, is no regular file, or has more bytes.
-    """
-    if "\0" in str(path):
-        raise InputError(f"{str(path)!r}: can't be read: no file has a null character in its name")
-    try:
-        with open(path, "rb", opener=_without_waiting) as file:
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise InputError(f"{path}: can't be read: not a regular file")
-            check_length(path, status.st_size, most)
-            yield file
-    except OSError as error:
-        raise InputError(f"{path}: can't be read: {error.strerror or error}") from None
-
-
-def _without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)  # otherwise opening a pipe waits for a writer
-
-
-def check_length(path: Path | str, length: int, most: float) -> None:
-    """Refuse a file whose declared length is larger than what is read.
-
-    Raises
-    ------
-    InputError
-        If it has more than `most` bytes.
-    """
-    if length > most:
-        raise InputError(f"{path}: too long: {format_size(length)}; at most {format_size(int(most))}")
-
-
-def read_text(path: Path | str, most: float = MOST_TEXT) -> str:
-    """Return the UTF-8 text in a file of at most `most` bytes.
-
-    Raises
-    ------
-    InputError
-        As `opened`, or if it is no UTF-8.
-    """
-    with opened(path, most) as file:
-        data = file.read(os.fstat(file.fileno()).st_size)
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 text, at byte {error.start}") from None
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Give the path of a draft, which takes the place of `path` at the end of the ``with`` block.
-
-    The file is then stored on the disk, and a power cut does not damage it.
-
-    Parameters
-    ----------
-    path
-        The path of the file. A draft that a killed run left is called ``.NAME.part``.
-
-    Raises
-    ------
-    OSError
-        If it can't be written; it names `path` (a full disk does not), and no draft is left behind.
-    """
-    draft = path.with_name(f".{path.name}.part")
-    try:
-        yield draft
-        with draft.open("rb") as file:
-            os.fsync(file.fileno())  # otherwise a power cut after the renaming may leave an empty file
-        draft.replace(path)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror or str(error), str(path)) from error
-    finally:
-        draft.unlink(missing_ok=True)
-
-
-def written(path: Path, content: bytes, what: str) -> Path:
-    """Write a file completely or not at all, create its folder if needed, and return the file's path.
-
-    Raises
-    ------
-    InputError
-        If it can't be written.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as draft:
-            draft.write_bytes(content)
-    except OSError as error:
-        raise InputError(f"{path}: can't write the {what}: {error.strerror}") from error
-    return path
-
-
-def check_folder(folder: Path) -> None:
-    """Refuse a folder in which no file can be written, before work is done for it. Create a missing one.
-
-    Raises
-    ------
-    InputError
-        If the folder can't be created or written to.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise InputError(f"{folder}: can't be written: {error.strerror}") from error
-
-
-def drop_drafts(directory: Path) -> None:
-    """Remove the drafts that a killed process left in a folder. No other process may be writing there."""
-    for draft in directory.glob(DRAFTS):
-        draft.unlink(missing_ok=True)
 
 
 def to_node_link(topology: Topology) -> dict[str, Any]:
@@ -228,14 +95,14 @@ def from_node_link(
         As `json.loads` or networkx returns it; numbers may be int, Fraction or Decimal, and a float stands
         for its shortest decimal text.
     name
-        The name of the network, also in errors; by default the graph's own ``name``.
+        Of the network and in errors; otherwise the graph's own ``name``.
     defaults
         The ``bandwidth`` or ``alpha`` of all edges, where no edge has one.
 
     Raises
     ------
     InputError
-        If a key is missing or unknown, or a value is wrong; the message names the node or edge.
+        If a key is missing or unknown, or a value is not what it should be, naming the node or edge.
     """
     where = name or "the node-link data"
     try:
@@ -258,7 +125,7 @@ def read_topology(path: Path | str) -> Topology:
 
 
 def write_topology(topology: Topology, path: Path | str) -> None:
-    """Write the network as node-link JSON, one node or link per line.
+    """Write the network as node-link JSON, a node or link a line.
 
     Raises
     ------
@@ -305,26 +172,26 @@ def from_networkx(graph: nx.Graph, name: str | None = None) -> Topology:
 
 
 def _has_other_name(edge: Mapping[str, Any], key: str) -> bool:
-    """Whether an edge has another name for a bandwidth or an α; ``weight`` may mean anything."""
+    """Whether an edge has another name for a bandwidth or an α; a weight may mean anything."""
     return any(name in edge for name in _OTHER_NAMES[key] if name != "weight")
 
 
 def _each(values: Rationals, show: Callable[[Fraction], Any]) -> list[Any]:
-    """Return ``show(value)`` for each value. Equal values, of which there are many, share one call."""
+    """Return what `show` makes of each value; equal values, of which there are few, share one."""
     distinct, which = np.unique(values.numerators, return_inverse=True)
     shown = [show(Fraction(int(numerator), values.denominator)) for numerator in distinct]
     return [shown[index] for index in which]
 
 
 def exact_json(text: str, where: str, what: str) -> Any:
-    """Return the value of a JSON text whose numbers are all exact: int or Fraction.
+    """Return the value of a JSON text, every number of which is exact: an int or a Fraction.
 
     Parameters
     ----------
     text
-        The JSON text.
+        The whole.
     where, what
-        The file, and what it should contain, for errors.
+        The file, and what it should be, for errors.
 
     Raises
     ------
@@ -354,7 +221,7 @@ def exact_json(text: str, where: str, what: str) -> Any:
 
 
 def _read(document: Any, name: str | None, defaults: Mapping[str, Fraction]) -> Topology:
-    """Return the network; the caller adds to the errors where it comes from."""
+    """Return the network; the caller says in its errors where it comes from."""
     if not isinstance(document, Mapping):
         raise InputError("expected an object with the keys 'nodes' and 'edges'")
     graph = document.get("graph") or {}
@@ -362,7 +229,7 @@ def _read(document: Any, name: str | None, defaults: Mapping[str, Fraction]) -> 
         raise InputError("'graph' must be an object")
     directed = document.get("directed")
     if not isinstance(directed, bool):
-        raise InputError("the key 'directed' must be true, or false (each edge is then two links)")
+        raise InputError("the key 'directed' must be true, or false (each edge is then a link both ways)")
     nodes, edges = _objects(document, "nodes"), _objects(document, "edges")
     notes = [*_ignored("nodes", nodes, _NODE_KEYS), *_ignored("edges", edges, _EDGE_KEYS)]
     if nodes and not any("kind" in node for node in nodes):
@@ -401,7 +268,7 @@ def _objects(document: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
 
 
 def _ignored(place: str, entries: list[Mapping[str, Any]], allowed: tuple[str, ...]) -> list[str]:
-    """Return a note that lists the ignored keys; refuse a key that is almost an allowed one."""
+    """Return a note of the keys that nothing reads, and refuse one that is almost an allowed one."""
     known = frozenset(allowed)
     ignored: dict[str, None] = {}
     for index, entry in enumerate(entries):
@@ -414,7 +281,7 @@ def _ignored(place: str, entries: list[Mapping[str, Any]], allowed: tuple[str, .
     if not ignored:
         return []
     named = listed([visible(key[:SHOWN]) for key in ignored], 6)
-    return [f"ignored keys of {place}: {named}"]
+    return [f"ignored, as no network has it: {named} of {place}"]
 
 
 def _completed(edges: list[Mapping[str, Any]], defaults: Mapping[str, Fraction]) -> list[Mapping[str, Any]]:
@@ -478,7 +345,7 @@ def _able(nodes: list[Mapping[str, Any]], what: str) -> frozenset[int]:
 
 
 def _hosts(nodes: list[Mapping[str, Any]]) -> Int32Array | None:
-    """Return the hosts, numbered in order of appearance unless all are numbers; None if no node has one."""
+    """Return the hosts, numbered as they come unless numbers are their names; None if no node tells its."""
     hosts = [node.get("host", NONE) for node in nodes]
     for node, host in zip(nodes, hosts, strict=True):
         if isinstance(host, bool) or not isinstance(host, (str, Number)):
@@ -512,7 +379,7 @@ def _links(edges: list[Mapping[str, Any]], numbers: dict[Any, int], directed: bo
 
 
 def _in_order(edges: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the edges in the order of their keys if these are link numbers, otherwise in file order."""
+    """Return the edges by key where the keys are link numbers, otherwise as they come."""
     keys = [edge.get("key") for edge in edges]
     if any(type(key) is not int for key in keys) or set(keys) != set(range(len(keys))):
         return edges
@@ -549,7 +416,7 @@ def _end(edge: Mapping[str, Any], end: str, numbers: dict[Any, int]) -> int:
 
 
 def _quantities(edges: list[Mapping[str, Any]], key: str, parse: Callable[[object], Fraction]) -> Rationals:
-    """Return the edges' exact numbers. Equal values are parsed once, and few values differ."""
+    """Return the exact numbers of the edges; equal ones, of which there are few, are read once."""
     known: dict[tuple[type, Any], int] = {}
     values: list[Fraction] = []
     which = []
@@ -583,7 +450,7 @@ def _is_count(value: Any) -> bool:
 
 
 def _plain(identifier: Any) -> Any:
-    """Return a node id that can be the key of a dict: JSON has lists where networkx has tuples."""
+    """Return a node id that a dict can hold: JSON has lists where networkx has tuples."""
     if isinstance(identifier, Mapping):
         raise InputError(f"the id {identifier!r} is neither text nor a number")
     return tuple(map(_plain, identifier)) if isinstance(identifier, list) else identifier

@@ -17,6 +17,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
@@ -49,31 +50,13 @@ from tutti.topologies.errors import TuttiError, suggestion
 from tutti.topologies.options import build_options
 from tutti.topologies.processes import peak_memory, reset_peak_memory
 from tutti.topologies.text import parse_topology
+from tutti.topologies.topology import Topology
 from tutti.topologies.units import GIBI, GIGA, MICRO
 
 GIBIBYTE = Fraction(GIBI)
-
-
-def make(text: str, method: str, **options: object) -> Synthesized:
-    """Return a method's verified allgather at 1 GiB."""
-    topology, chosen = parse_topology(text), find_method(method)
-    problem = Problem(topology, collective("allgather", topology.num_ranks), GIBIBYTE)
-    return synthesize_best(chosen, problem, build_options(chosen, options), [0], GIBIBYTE)
-
-
-def make_timed(text: str, method: str) -> tuple[Schedule, float]:
-    """Return the same, and the seconds of synthesis and verification."""
-
-    def once() -> tuple[Schedule, float]:
-        made = make(text, method)
-        return made.schedule, made.synth_s + made.verify_s
-
-    return best_of_three(once)
-
-
 REFERENCE = Path(__file__).resolve().parents[2] / "tests" / "data" / "reference"
 SHORT_SECONDS = 2.0
-"""What takes longer is measured once."""
+"""Longer times are measured once, shorter ones three times. A larger value measures more of them again."""
 
 T = TypeVar("T")
 
@@ -84,7 +67,7 @@ class Measurement:
 
     Parameters
     ----------
-    benchmark, case, quantity
+    case, quantity
         What was measured of what.
     value
         A number, or an exact one as text.
@@ -100,7 +83,6 @@ class Measurement:
         How many of the value to print; None: six significant digits.
     """
 
-    benchmark: str
     case: str
     quantity: str
     value: float | str
@@ -111,18 +93,15 @@ class Measurement:
     decimals: int | None = None
 
 
-def at_most(
-    name: str, case: str, quantity: str, value: float, most: float, published: str = ""
-) -> Measurement:
+def at_most(case: str, quantity: str, value: float, most: float, published: str = "") -> Measurement:
     """Return a measurement with an upper limit, which a slow or small machine may miss."""
-    return Measurement(name, case, quantity, value, f"at most {most:g}", value <= most, published=published)
+    return Measurement(case, quantity, value, f"at most {most:g}", value <= most, published=published)
 
 
-def exactly(
-    name: str, case: str, quantity: str, value: Fraction | int | None, wanted: Fraction | int
-) -> Measurement:
+def exactly(case: str, quantity: str, value: object, wanted: object, published: str = "") -> Measurement:
     """Return a measurement that must be an exact number."""
-    return Measurement(name, case, quantity, str(value), str(wanted), value == wanted, exact=True)
+    reached = value == wanted
+    return Measurement(case, quantity, str(value), str(wanted), reached, exact=True, published=published)
 
 
 def best_of_three(measure: Callable[[], tuple[T, float]]) -> tuple[T, float]:
@@ -144,6 +123,13 @@ def timed(function: Callable[..., T], *arguments: Any) -> tuple[T, float]:
     return best_of_three(once)
 
 
+def make(text: str, method: str, seeds: Sequence[int] = (0,), **options: object) -> Synthesized:
+    """Return a method's verified allgather at 1 GiB."""
+    topology, chosen = parse_topology(text), find_method(method)
+    problem = Problem(topology, collective("allgather", topology.num_ranks), GIBIBYTE)
+    return synthesize_best(chosen, problem, build_options(chosen, options), seeds, GIBIBYTE)
+
+
 def reference(table: str, **where: str) -> dict[str, str]:
     """Return the row of a table of published or measured figures that has these values."""
     with (REFERENCE / table).open(newline="") as file:
@@ -163,9 +149,9 @@ def bench_cut() -> Iterator[Measurement]:
         other, search = timed(binary_search_cut, topology)
         row = reference("table_B2_forestcoll_1024_seconds.csv", topology=name)
         theirs = f"{row['optimality_search']}, {row['cores']} cores (Table B.2)"
-        yield exactly("cut", text, "both, s/GB of a shard (M/N)", cut.ratio * GIGA, other.ratio * GIGA)
-        yield at_most("cut", text, "Newton, s", newton, 1.0)
-        yield Measurement("cut", text, "binary search, s", search, published=theirs)
+        yield exactly(text, "both, s/GB of a shard (M/N)", cut.ratio * GIGA, other.ratio * GIGA)
+        yield at_most(text, "Newton, s", newton, 1.0)
+        yield Measurement(text, "binary search, s", search, published=theirs)
 
 
 TABLE_3_6 = "table_3_6_generation_seconds.csv"
@@ -176,27 +162,28 @@ BFB_CASES = {"hypercube:10": ("hypercube", "1024"), "torus:50x50": ("torus2d", "
 def bench_bfb() -> Iterator[Measurement]:
     """U of every subproblem by counting, the schedule and its T_B; the linear programs beside it."""
     make("torus:3x3", "bfb", by="counting")  # compiles its kernels; small networks take the model
+
+    def verified(text: str) -> tuple[Schedule, float]:
+        made = make(text, "bfb")
+        return made.schedule, made.synth_s + made.verify_s
+
     for text, (family, nodes) in BFB_CASES.items():
         topology = parse_topology(text)
-        yield at_most("bfb", text, "U, s", timed(workloads, topology)[1], 1.5)
+        yield at_most(text, "U, s", timed(workloads, topology)[1], 1.5)
         theirs = f"{reference(TABLE_3_6, family=family, n=nodes)['bfb']} (Table 3.6)"
-        schedule, seconds = make_timed(text, "bfb")
-        yield at_most("bfb", text, "verified schedule, s", seconds, 10.0, theirs)
+        schedule, seconds = best_of_three(partial(verified, text))
+        yield at_most(text, "verified schedule, s", seconds, 10.0, theirs)
         optimal = Fraction(topology.num_ranks - 1, topology.num_ranks)
-        yield exactly("bfb", text, "T_B, M/B", step_cost(schedule).tb, optimal)
-    yield from _bfb_by_programs("torus:10x10")
-
-
-def _bfb_by_programs(text: str) -> Iterator[Measurement]:
+        yield exactly(text, "T_B, M/B", step_cost(schedule).tb, optimal)
+    text = "torus:10x10"
     topology = parse_topology(text)
     counted, counting = timed(workloads, topology)
-    programs = Programs(frontiers(topology))
-    solved, seconds = timed(programs.loads)
-    yield Measurement("bfb", text, "U by counting, s", counting)
-    yield Measurement("bfb", text, "U by Pyomo and HiGHS, s", seconds)
-    yield Measurement("bfb", text, "ratio", seconds / counting)
+    solved, seconds = timed(Programs(frontiers(topology)).loads)
+    yield Measurement(text, "U by counting, s", counting)
+    yield Measurement(text, "U by Pyomo and HiGHS, s", seconds)
+    yield Measurement(text, "ratio", seconds / counting)
     equal = list(solved) == [counted.values[i] for i in counted.of_job]
-    yield Measurement("bfb", text, "both give the same U", "yes" if equal else "no", "yes", equal, exact=True)
+    yield exactly(text, "both give the same U", "yes" if equal else "no", "yes")
 
 
 def bench_finder() -> Iterator[Measurement]:
@@ -207,8 +194,8 @@ def bench_finder() -> Iterator[Measurement]:
         return Finder().find(1024, 4)
 
     front, seconds = timed(frontier)
-    yield at_most("finder", "1,024 nodes, degree 4", "frontier, s", seconds, 10.0)
-    yield Measurement("finder", "1,024 nodes, degree 4", "networks", len(front))
+    yield at_most("1,024 nodes, degree 4", "frontier, s", seconds, 10.0)
+    yield Measurement("1,024 nodes, degree 4", "networks", len(front))
 
 
 def bench_forestcoll() -> Iterator[Measurement]:
@@ -216,17 +203,12 @@ def bench_forestcoll() -> Iterator[Measurement]:
     for text in ("mi250:1", "dgx_a100:2"):
         make(text, "forestcoll")
     for text in CUTS:
-        yield from _forest(text)
-
-
-def _forest(text: str) -> Iterator[Measurement]:
-    made = make(text, "forestcoll", search="newton")
-    schedule, seconds = made.schedule, made.synth_s + made.verify_s
-    case = f"{text}, {schedule.topology.num_ranks} GPUs"
-    bound = bottleneck_cut(schedule.topology).ratio / schedule.topology.num_ranks
-    yield exactly("forestcoll", case, "congestion, s/GB", congestion(schedule) * GIGA, bound * GIGA)
-    yield Measurement("forestcoll", case, "height", schedule.stats["height"])
-    yield at_most("forestcoll", case, "all, s", seconds, 20.0)
+        made = make(text, "forestcoll", search="newton")
+        schedule, ranks = made.schedule, made.schedule.topology.num_ranks
+        case, bound = f"{text}, {ranks} GPUs", bottleneck_cut(schedule.topology).ratio / ranks
+        yield exactly(case, "congestion, s/GB", congestion(schedule) * GIGA, bound * GIGA)
+        yield Measurement(case, "height", schedule.stats["height"])
+        yield at_most(case, "all, s", made.synth_s + made.verify_s, 20.0)
 
 
 def bench_allreduce() -> Iterator[Measurement]:
@@ -234,10 +216,10 @@ def bench_allreduce() -> Iterator[Measurement]:
     for text in ("mesh:20x20", "mesh:100x100"):
         network = tree_network(parse_topology(text))
         if network is None:
-            raise TuttiError(f"{text} has no links alike both ways")
+            raise TuttiError(f"{text} has no links that are equal both ways")
         packing, seconds = timed(pack, network.graph)
-        yield at_most("allreduce", text, "gap of the packing, %", float(100 * packing.gap), 1.0)
-        yield at_most("allreduce", text, "packing, s", seconds, 60.0)
+        yield at_most(text, "gap of the packing, %", float(100 * packing.gap), 1.0)
+        yield at_most(text, "packing, s", seconds, 60.0)
 
 
 def bench_all_to_all() -> Iterator[Measurement]:
@@ -249,8 +231,8 @@ def bench_all_to_all() -> Iterator[Measurement]:
     }
     for text, solve in cases.items():
         found, seconds = timed(solve, Demand.uniform(parse_topology(text)))
-        yield at_most("all-to-all", text, "proven gap", float(found.interval.gap), 1e-4)
-        yield at_most("all-to-all", text, "optimum, s", seconds, 60.0)
+        yield at_most(text, "proven gap", float(found.interval.gap), 1e-4)
+        yield at_most(text, "optimum, s", seconds, 60.0)
 
 
 def bench_simulate() -> Iterator[Measurement]:
@@ -260,7 +242,7 @@ def bench_simulate() -> Iterator[Measurement]:
         simulate(make("torus:3x3", method).schedule, GIBIBYTE)
         rate = len(schedule) / timed(simulate, schedule, GIBIBYTE)[1]
         case = f"{method} on {text}, {len(schedule)} transfers"
-        yield Measurement("simulate", case, "transfers/s", rate, f"at least {MICRO:g}", rate >= MICRO)
+        yield Measurement(case, "transfers/s", rate, f"at least {MICRO:g}", rate >= MICRO)
 
 
 def bench_verify() -> Iterator[Measurement]:
@@ -272,92 +254,84 @@ def bench_verify() -> Iterator[Measurement]:
     schedule = ring.synthesize(problem, ring.options(), np.random.default_rng(0))
     case = f"ring on {text}, {len(schedule)} transfers"
     reset_peak_memory()
-    yield at_most("verify", case, "verify, s", timed(verify, schedule)[1], 10.0)
-    yield at_most("verify", case, "peak memory, MB", peak_memory(), 2000.0)
+    yield at_most(case, "verify, s", timed(verify, schedule)[1], 10.0)
+    yield at_most(case, "peak memory, MB", peak_memory(), 2000.0)
 
 
 USUAL = "bandwidth=50GiB/s&alpha=0.5us"
 TACOS_CASES = tomllib.loads(Path(__file__).with_name("tacos.toml").read_text("utf-8"))
 """The peer's cases, as the reference file calls them, and as ours: topology and chunks a shard."""
-SEEDS = range(20)
 SAME = 1 + 1e-6
 """The peer's times are rounded on the way: those that are the same agree to this factor."""
 
 
 def bench_tacos() -> Iterator[Measurement]:
-    """The best of 20 seeds against the public C++ TACOS, and the synthesis time of a large mesh.
-
-    The chunk bound on steps is the most chunks that a rank must receive over its in-links.
-    """
+    """The best of 20 seeds against the public C++ TACOS, and the synthesis time of a large mesh."""
     make("mesh:3x3", "tacos")
     for case, (text, chunks) in TACOS_CASES.items():
         yield from _tacos_case(case, text, chunks)
     theirs = int(_tacos_peer("mesh:32x32 same")["value"]) / 1000
     seconds = min(make(f"mesh:32x32?{USUAL}", "tacos").synth_s for _ in range(3))
-    yield at_most("tacos", "mesh:32x32", "synthesis, s", seconds, 0.1, f"{theirs:g} (TACOS C++)")
-    yield at_most("tacos", "mesh:64x64", "synthesis, s", make("mesh:64x64", "tacos").synth_s, 1.5)
+    yield at_most("mesh:32x32", "synthesis, s", seconds, 0.1, f"{theirs:g} (TACOS C++)")
+    yield at_most("mesh:64x64", "synthesis, s", make("mesh:64x64", "tacos").synth_s, 1.5)
 
 
-def bench_tacos_large() -> Iterator[Measurement]:
-    """Tables on disk: 16,384 and 40,000 ranks; minutes, and 8 GB of disk."""
-    published = "9072 (TACOS, 64 threads)"
-    yield from _on_disk("mesh:128x128", "allgather", 60.0, "")
-    yield from _on_disk("mesh:200x200", "allreduce", 1800.0, published)
-
-
-def _on_disk(text: str, kind: str, seconds: float, published: str) -> Iterator[Measurement]:
-    topology = parse_topology(text)
-    problem = Problem(topology, collective(kind, topology.num_ranks))
-    options, case = TacosOptions(memory="16GB"), f"{text} {kind}"
-    with TemporaryDirectory() as folder:
-        warm = Problem(parse_topology("mesh:3x3"), collective("allreduce", 9))
-        verify(synthesize_to(Path(folder) / "warm.rounds", warm, TacosOptions(), np.random.default_rng(0)))
-        reset_peak_memory()
-        path, rng = Path(folder) / "table.rounds", np.random.default_rng(0)
-        with Stopwatch() as watch:
-            table = synthesize_to(path, problem, options, rng)
-        yield at_most("tacos-large", case, "synthesis, s", watch.seconds, seconds, published)
-        least = -(-(topology.num_ranks - 1) // int(np.bincount(topology.target).min())) * len(table.parts)
-        yield exactly("tacos-large", case, "steps; the chunk bound", table.steps, least)
-        with Stopwatch() as watch:
-            verify(table)
-        yield Measurement("tacos-large", case, "verify, streamed, s", watch.seconds)
-        yield at_most("tacos-large", case, "peak memory, MB", peak_memory(), 16e3)
+def chunk_bound(topology: Topology, chunks: int) -> int:
+    """Return the chunk bound on steps: the most chunks that a rank must receive over its in-links."""
+    return -(-(topology.num_ranks - 1) * chunks // int(np.bincount(topology.target).min()))
 
 
 def _tacos_case(case: str, text: str, chunks: int) -> Iterator[Measurement]:
-    tacos, topology, peer = find_method("tacos"), parse_topology(text), _tacos_peer(case)
-    problem = Problem(topology, collective("allgather", topology.num_ranks), GIBIBYTE)
-    options = build_options(tacos, {"chunks": chunks})
-    schedule = synthesize_best(tacos, problem, options, SEEDS, GIBIBYTE).schedule
+    peer, schedule = _tacos_peer(case), make(text, "tacos", range(20), chunks=chunks).schedule
     time, theirs, name = simulate(schedule, GIBIBYTE).time * MICRO, peer["value"], f"{text} x{chunks}"
-    note = peer["note"].partition("; ")[0].partition(" (")[0]
-    steps = topology.homogeneous
-    yield Measurement(
-        "tacos",
-        name,
-        "time, us (to 1e-6 relative)",
-        time,
-        f"at most {theirs}",
-        time <= float(theirs) * SAME,
+    note, steps = peer["note"].partition("; ")[0].partition(" (")[0], schedule.topology.homogeneous
+    yield replace(
+        at_most(name, "time, us (to 1e-6 relative)", time, float(theirs) * SAME),
+        target=f"at most {theirs}",
         exact=True,
         published="TACOS C++" if steps else f"TACOS C++: {note}",
         decimals=len(theirs.partition(".")[2]),
     )
     if steps:  # all messages take one time, so that they start in rounds
-        rounds = len(np.unique(np.asarray(schedule.order)))
-        least = -(-(topology.num_ranks - 1) * chunks // int(np.bincount(topology.target).min()))
-        found = exactly("tacos", name, "steps; the chunk bound", rounds, least)
-        yield replace(found, published=note)
+        rounds, least = len(np.unique(np.asarray(schedule.order))), chunk_bound(schedule.topology, chunks)
+        yield exactly(name, "steps; the chunk bound", rounds, least, note)
 
 
 def _tacos_peer(case: str) -> dict[str, str]:
     return reference("peers_measured.csv", peer="TACOS C++", case=case)
 
 
+LARGE_CASES = {
+    ("mesh:128x128", "allgather"): (60.0, ""),
+    ("mesh:200x200", "allreduce"): (1800.0, "9072 (TACOS, 64 threads)"),
+}
+"""Networks and collectives of tables on disk: the most seconds of their synthesis, and published ones."""
+
+
+def bench_tacos_large() -> Iterator[Measurement]:
+    """Tables on disk: 16,384 and 40,000 ranks; minutes, and 8 GB of disk."""
+    for (text, kind), (seconds, published) in LARGE_CASES.items():
+        topology, case, rng = parse_topology(text), f"{text} {kind}", np.random.default_rng
+        problem = Problem(topology, collective(kind, topology.num_ranks))
+        with TemporaryDirectory() as folder:
+            warm, path = Path(folder) / "warm.rounds", Path(folder) / "table.rounds"
+            small = Problem(parse_topology("mesh:3x3"), collective("allreduce", 9))
+            verify(synthesize_to(warm, small, TacosOptions(), rng(0)))
+            reset_peak_memory()
+            with Stopwatch() as watch:
+                table = synthesize_to(path, problem, TacosOptions(memory="16GB"), rng(0))
+            yield at_most(case, "synthesis, s", watch.seconds, seconds, published)
+            least = chunk_bound(topology, 1) * len(table.parts)
+            yield exactly(case, "steps; the chunk bound", table.steps, least)
+            with Stopwatch() as watch:
+                verify(table)
+            yield Measurement(case, "verify, streamed, s", watch.seconds)
+            yield at_most(case, "peak memory, MB", peak_memory(), 16e3)
+
+
 OUTPUT = Path("results") / "bench.json"
 WORDS = {None: "", True: "yes", False: "NO"}
-"""Whether a target is reached."""
+"""Words of the table for a target that is reached or missed."""
 
 BENCHMARKS: dict[str, Callable[[], Iterator[Measurement]]] = {
     "bfb": bench_bfb,
@@ -375,37 +349,20 @@ LARGE = "tacos-large"
 """Needs minutes and gigabytes."""
 
 
-def run(names: Sequence[str]) -> list[Measurement]:
-    """Run benchmarks, printing the table of each as it ends."""
-    done = []
-    for name in names:
-        found = list(BENCHMARKS[name]())
-        rows = []
-        for m in found:
-            plain = m.decimals is None or isinstance(m.value, str)
-            value = m.value if plain else f"{m.value:.{m.decimals}f}"
-            rows.append((m.case, m.quantity, value, m.target, WORDS[m.reached], m.published))
-        print_table(name, ["case", "quantity", "value", "target", "reached", "published"], rows)
-        done += found
-    return done
-
-
 def summary(done: Sequence[Measurement]) -> str:
     """Return how many targets were missed, of those that no machine may miss and of the others.
 
     Examples
     --------
-    >>> summary([at_most("x", "case", "s", 2.0, 1.0), exactly("x", "case", "T_B", 1, 1)])
+    >>> summary([at_most("case", "s", 2.0, 1.0), exactly("case", "T_B", 1, 1)])
     '2 measurements; missed: 0 of 1 exact target, 1 of 1 limit on time or memory (machines differ)'
     """
-    exact = [m for m in done if m.reached is not None and m.exact]
-    limits = [m for m in done if m.reached is not None and not m.exact]
-    missed = f"{_missed(exact, 'exact target')}, {_missed(limits, 'limit')} on time or memory"
-    return f"{len(done)} measurements; missed: {missed} (machines differ)"
-
-
-def _missed(targets: Sequence[Measurement], name: str) -> str:
-    return f"{sum(not m.reached for m in targets)} of {len(targets)} {name}{'' if len(targets) == 1 else 's'}"
+    said = []
+    for name, exact in (("exact target", True), ("limit", False)):
+        targets = [m for m in done if m.reached is not None and m.exact == exact]
+        several = "" if len(targets) == 1 else "s"
+        said.append(f"{sum(not m.reached for m in targets)} of {len(targets)} {name}{several}")
+    return f"{len(done)} measurements; missed: {', '.join(said)} on time or memory (machines differ)"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -421,9 +378,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     if unknown is not None:
         print(f"unknown benchmark '{unknown}'{suggestion(unknown, BENCHMARKS)}", file=sys.stderr)
         return 2
-    done = run(names)
-    document = {"date": now(), "versions": versions(), "machine": machine()}
+    done: list[Measurement] = []
+    lines: list[dict[str, Any]] = []
+    for name in names:
+        found, rows = list(BENCHMARKS[name]()), []
+        for m in found:
+            plain = m.decimals is None or isinstance(m.value, str)
+            value = m.value if plain else f"{m.value:.{m.decimals}f}"
+            rows.append((m.case, m.quantity, value, m.target, WORDS[m.reached], m.published))
+        print_table(name, ["case", "quantity", "value", "target", "reached", "published"], rows)
+        done += found
+        lines += [{"benchmark": name, **asdict(m)} for m in found]
+    document = {"date": now(), "versions": versions(), "machine": machine(), "measurements": lines}
     OUTPUT.parent.mkdir(exist_ok=True)
-    OUTPUT.write_text(json.dumps({**document, "measurements": [asdict(m) for m in done]}, indent=1) + "\n")
+    OUTPUT.write_text(json.dumps(document, indent=1) + "\n")
     print(f"{summary(done)}; in {OUTPUT}")
     return 1 if any(m.exact and m.reached is False for m in done) else 0

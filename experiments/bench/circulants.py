@@ -5,15 +5,15 @@ is proven, Theorem 22 gives those of least diameter, and the paper checked up to
 network is checked on its own, exactly (`models.bfb.translations`), that its steps commute included:
 
 * Theorem 22's circulants, all sizes up to a limit and samples up to another: BW-optimal, and of diameter m;
-* circulants of more offsets, all small ones and samples: here the conjecture fails. The smallest exceptions
-  are C(12, {1,3,4,5}), and C(15, {1,4,5}) among those of three offsets: there 2, 3, 7 and their negatives are
-  six of the eight nodes at distance 2, and only four of the six links can bring their shards, so that U_2 is
-  6/4 and not 8/6;
+* circulants of more offsets, all small ones and samples: here the conjecture fails. The smallest exception
+  is C(12, {1,3,4,5}), and C(15, {1,4,5}) among those of three offsets. In the latter 2, 3, 7 and their
+  negatives are six of the eight nodes at distance 2. Only four of the six links can bring their shards, so
+  that U_2 is 6/4 and not 8/6;
 * all twisted tori a x b with every twist up to a small size, those of TPU v4 (n x 2n, n x n x 2n and
   n x 2n x 2n) up to a limit, and samples.
 
-This is no study of the runner: of tens of thousands of networks, as many as a kind's seconds allow, one line
-a kind is kept.
+This is no study of the runner: tens of thousands of networks, as many as a kind's seconds allow, give one
+line for each kind.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class CirculantCase(NamedTuple):
 
 @dataclass
 class CheckedFamily:
-    """What was checked of one kind of networks.
+    """The networks of one kind that were checked.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def random_circulants(largest: int, number: int, seed: int = 0) -> Iterator[Circ
 
 
 def all_circulants(largest: int, count: int) -> Iterator[CirculantCase]:
-    """Yield every connected circulant of so many offsets below n/2."""
+    """Yield every connected circulant of `count` offsets below n/2."""
     for n in range(2 * count + 1, largest + 1):
         for offsets in itertools.combinations(range(1, (n + 1) // 2), count):
             if math.gcd(n, *offsets) == 1:

@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from enum import IntEnum
 
 from tutti.experiments import plugins
-from tutti.experiments.cli.commands import Command
 from tutti.experiments.cli.parser import command_of
 from tutti.experiments.printable import complaint, say
 from tutti.topologies.errors import NoSchedule, TuttiError, Unsupported, raised
@@ -27,7 +26,7 @@ __all__ = ["main"]
 
 
 class Exit(IntEnum):
-    """What the exit code of a command says.
+    """Exit codes of a command.
 
     `NO`: a schedule or program is wrong, a row of a run failed, or a process that carries out a schedule did.
     `FAULT`: tutti itself is at fault, as in sysexits.h. `INTERRUPTED`: Ctrl-C or SIGTERM ended the command.
@@ -50,10 +49,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv
         The command and its arguments; None: those of the process.
     """
-    _open_closed_streams()
-    _stop_at_signals()
+    _prepare()
     try:
-        code = _execute(command_of(sys.argv[1:] if argv is None else argv))
+        code = _execute(sys.argv[1:] if argv is None else argv)
         sys.stdout.flush()
     except SystemExit as leave:  # argparse: help, version, or bad usage
         return leave.code if isinstance(leave.code, int) else Exit.BAD_INPUT
@@ -82,18 +80,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def _open_closed_streams() -> None:
-    """Give a stream that was closed (``>&-``) somewhere to go, and its number to no file opened later."""
+def _prepare() -> None:
+    """Make closed streams, terminals of ASCII and SIGTERM harmless.
+
+    A stream that was closed (``>&-``) gets somewhere to go, so that no file that is opened later has its
+    number. SIGTERM, with which systems end what takes too long, stops a command as Ctrl-C does.
+    """
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:
             stream = os.fdopen(os.open(os.devnull, os.O_RDWR), "r" if name == "stdin" else "w")
             setattr(sys, name, stream)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal that knows ASCII only gets "?" for a rule
-
-
-def _stop_at_signals() -> None:
-    """Make SIGTERM, with which systems end what takes too long, stop a command as Ctrl-C does."""
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
             signal.signal(number, stop)
@@ -104,9 +102,10 @@ def _forget_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _execute(asked: Command) -> int:
+def _execute(words: Sequence[str]) -> int:
     """Run a command; its module, with kernels and solvers, takes a second or two to import."""
     try:
+        asked = command_of(words)
         plugins.load_installed()
         for file in asked.plugin:
             plugins.load(file)

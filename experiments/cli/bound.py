@@ -62,8 +62,12 @@ def _print_bounds(text: str, arguments: BoundCommand) -> None:
         remark(f"{what}, {limit}; Ctrl-C keeps what is found")
         each = program_bounds(*problem, list(found.values()))
         document, stopped = _find(found, each, problem, lp=True)
-        if not arguments.json:
-            _print_more(before, document, topology)
+        known = [(bound["kind"], bound["exact"]) for bound in before["bounds"]]
+        more = [bound for bound in document["bounds"] if (bound["kind"], bound["exact"]) not in known]
+        if more and not arguments.json:  # those that linear programs have added or raised
+            _print({**document, "bounds": more}, topology)
+        elif not arguments.json:
+            say("linear programs prove no larger bound")
     if arguments.json:
         print_json(document)
     if stopped:
@@ -110,16 +114,6 @@ def _check(path: Path, given: Sequence[str]) -> int:
             say(text if proven else complaint(text))
             held &= proven
     return 0 if held else 1
-
-
-def _print_more(before: Mapping[str, Any], after: Mapping[str, Any], topology: Topology) -> None:
-    """Print the bounds that linear programs have added or raised."""
-    known = [(bound["kind"], bound["exact"]) for bound in before["bounds"]]
-    more = [bound for bound in after["bounds"] if (bound["kind"], bound["exact"]) not in known]
-    if more:
-        _print({**after, "bounds": more}, topology)
-    else:
-        say("linear programs prove no larger bound")
 
 
 def _print(document: Mapping[str, Any], topology: Topology) -> None:

@@ -1,4 +1,4 @@
-"""What each command takes: a class of typed fields, from which `parser` makes the arguments and the help.
+"""The arguments of each command: a class of typed fields, from which `parser` makes arguments and help.
 
 The docstring is the help: a summary; for each field what its value is called, unless that is made of the
 field's name, and what it means; and examples. ``tutti NAME`` makes a `NameCommand`, and gives it to the
@@ -11,9 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, dataclass_transform, get_args
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    dataclass_transform,
+    get_args,
+    get_type_hints,
+)
 
 from tutti.topologies.errors import InputError
+from tutti.topologies.options import Duration, Number, Whole
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -53,7 +63,7 @@ class Command:
 
     name: ClassVar[str]
     purpose: ClassVar[str]
-    """What people want who call it."""
+    """The purpose of those who call it."""
     module: ClassVar[str]
     """Has the function that carries it out."""
     positional: ClassVar[Sequence[str]]
@@ -72,6 +82,10 @@ class Command:
 
     def __init__(self, **values: Any) -> None:
         vars(self).update(values)
+        for name, kind in get_type_hints(type(self), include_extras=True).items():
+            for allowed in getattr(kind, "__metadata__", ()):
+                if (value := getattr(self, name)) is not None:
+                    allowed.check("", f"--{name.replace('_', '-')}", value)
 
 
 class JsonOption(Command):
@@ -120,26 +134,14 @@ class CollectiveOptions(Command):
         InputError
             If the options do not fit each other or the topology.
         """
-        from fractions import Fraction
-
-        from tutti.schedules.collective import collective
-        from tutti.schedules.dimensions import grouped, is_dimensions
+        from tutti.schedules.dimensions import asked_collective, is_dimensions
         from tutti.topologies.units import parse_size
 
-        ranks = topology.num_ranks
-        if self.groups is not None and is_dimensions(self.groups):
-            given = [name for name in ("root", "shards", "matrix") if getattr(self, name) is not None]
-            if given:
-                what = "with --groups by dimensions; it is for groups as lists of ranks"
-                raise InputError(f"--{given[0]} {what}")
-            asked, own = grouped(self.groups, ranks, self.collective)
-        else:
-            shards = None if self.shards is None else _numbers(self.shards, "--shards")
-            groups = None if self.groups is None else list(map(_ranks, self.groups.split("|")))
-            asked = collective(
-                self.collective, ranks, root=self.root, shards=shards, groups=groups, matrix=self.matrix
-            )
-            own = None if asked.own_size is None else Fraction(asked.own_size)
+        shards = None if self.shards is None else _numbers(self.shards, "--shards")
+        listed = self.groups is not None and not is_dimensions(self.groups)
+        groups = list(map(_ranks, str(self.groups).split("|"))) if listed else self.groups
+        how = {"root": self.root, "shards": shards, "matrix": self.matrix}
+        asked, own = asked_collective(self.collective, topology.num_ranks, groups, **how)
         return asked, own if self.size is None else parse_size(self.size)
 
 
@@ -195,10 +197,10 @@ class RankOptions(Command):
 
     ranks: int | None = None
     transport: Transport = "shm"
-    warmup: int = 2
-    repeats: int = 10
-    seed: int = 0
-    timeout: str = "30s"
+    warmup: Annotated[int, Whole()] = 2
+    repeats: Annotated[int, Whole(1)] = 10
+    seed: Annotated[int, Whole()] = 0
+    timeout: Annotated[str, Duration("30s")] = "30s"
 
 
 class FormatOptions(Command):
@@ -296,7 +298,7 @@ class TuneCommand(FormatOptions, JsonOption, purpose=MAKE, module="run", positio
     sizes: str = "1KB..1GB"
     methods: str | None = None
     time_limit: str = "20s"
-    files: int = 4
+    files: Annotated[int, Whole(1)] = 4
     workers: int | None = None
     format: str = "msccl"
 
@@ -603,8 +605,8 @@ class FindCommand(WorkerOptions, JsonOption, purpose=LOOK, module="find", either
     max_diameter: int | None = None
     build: bool = False
     all_to_all: bool = False
-    mix: float | None = None
-    time_limit: str = "60s"
+    mix: Annotated[float | None, Number(least=0, most=1)] = None
+    time_limit: Annotated[str, Duration("60s")] = "60s"
     size: str = "1MiB"
     bandwidth: str = "100Gb/s"
     alpha: str = "10us"
@@ -654,7 +656,7 @@ class ProfileCommand(RankOptions, JsonOption, purpose=LOOK, module="execution"):
     """
 
     sizes: str = "4KB,64KB,256KB"
-    repeats: int = 5
+    repeats: Annotated[int, Whole(1)] = 5
     output: Path | None = None
 
 

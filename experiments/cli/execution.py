@@ -1,4 +1,4 @@
-"""What is measured: ``tutti exec``, ``profile`` and ``fit``.
+"""Measurements: ``tutti exec``, ``profile`` and ``fit``.
 
 A program runs on real processes and real buffers, α and bandwidth of their links are measured, and both are
 fitted to times that other tools measured.
@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import statistics
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -75,8 +74,10 @@ class OneMachine(NamedTuple):
 MOST = OneMachine(ranks=512, profiled=64, copies=3)
 
 Played = tuple[Sequence[SessionTask], list[list[RepeatTimes]]]
+Fit = tuple[MeasuredTimes, AlphaBetaLine | InputError]
+"""A table of times, and the line through them or what is wrong with them."""
 Make = Callable[[int | None], Sequence[SessionTask]]
-"""Returns the tasks for so many ranks; None: as many as they want."""
+"""Returns the tasks for a number of ranks; None: as many as they want."""
 
 
 def do_exec(arguments: ExecCommand) -> int:
@@ -92,8 +93,10 @@ def do_exec(arguments: ExecCommand) -> int:
             raise InputError(f"{arguments.file} is for {program.num_ranks} ranks, not {ranks}")
         if network is not None and schedule is None:
             raise InputError(f"{arguments.file}: --against-model simulates schedules, and this is a program")
-        whole = (_dividing(program, size, arguments.dtype) for size in sizes)
-        return [SessionTask(program, size, arguments.dtype) for size in whole]
+        if broken := next((size for size in sizes if size.denominator != 1), None):
+            raise InputError(f"{float(broken):g} bytes are no whole number of them")
+        step = program.units * np.dtype(arguments.dtype).itemsize  # each unit is of whole elements
+        return [SessionTask(program, -(-int(size) // step) * step, arguments.dtype) for size in sizes]
 
     played = on_ranks(arguments, make)
     if played is None:
@@ -118,16 +121,17 @@ def do_exec(arguments: ExecCommand) -> int:
 
 
 def measured(task: SessionTask, times: Sequence[RepeatTimes], rival: str) -> dict[str, Any]:
-    """Return what a task took: of each repeat the slowest rank's time, of these the median.
+    """Return the times of a task: of each repeat the slowest rank's time, of these the median.
 
     The bandwidths are those of nccl-tests: algbw is M over the time; busbw is that times what each rank must
     at least send or receive of M, so that it can be compared with a link's bandwidth.
     """
-    ours = _slowest([one.ours for one in times])
-    theirs = _slowest([one.rival for one in times])
-    median = statistics.median(ours)
+    ours, theirs = (
+        [max(repeat) for repeat in zip(*by_rank, strict=True)]
+        for by_rank in ([one.ours for one in times], [one.rival for one in times])
+    )
+    median, factor = statistics.median(ours), task.program.collective.bus_factor
     algbw = task.size / median
-    factor = task.program.collective.bus_factor
     document: dict[str, Any] = {
         "size_bytes": task.size,
         "time_us": median * MICRO,
@@ -142,43 +146,29 @@ def measured(task: SessionTask, times: Sequence[RepeatTimes], rival: str) -> dic
     return document
 
 
-def _slowest(by_rank: Sequence[Sequence[float]]) -> list[float]:
-    return [max(repeat) for repeat in zip(*by_rank, strict=True)]
-
-
-def _dividing(program: Program, size: Fraction, dtype: str) -> int:
-    """Return the least size that is not below `size` and of which each unit is a whole number of elements."""
-    if size.denominator != 1:
-        raise InputError(f"{float(size):g} bytes are no whole number of them")
-    step = program.units * np.dtype(dtype).itemsize
-    return -(-int(size) // step) * step
-
-
 def _print_times(documents: Sequence[dict[str, Any]], arguments: ExecCommand) -> None:
+    """Print the measured times, of which no more than four digits mean anything."""
+    for document in documents if arguments.json else ():
+        print_json(document)
     if arguments.json:
-        for document in documents:
-            print_json(document)
         return
     first = documents[0]
     rival = first.get("rival")
     heads = {**COLUMNS, "rival_us": f"{rival} (us)", "time_over_rival": f"time / {rival}", **MODELLED}
     heads = {name: head for name, head in heads.items() if name in first}
-    title = (
-        f"{first['collective']} of {Path(arguments.file).name} on {first['ranks']} processes over"
-        f" {first['transport']}: all bytes right"
-    )
-    rows = [[format_size(one["size_bytes"]), *(_digits(one[key]) for key in heads)] for one in documents]
+
+    def digits(value: float | None) -> str | None:
+        return None if value is None else f"{value:.4g}" if value < 1000 else f"{value:.0f}"
+
+    where = f"{first['ranks']} processes over {first['transport']}"
+    rows = [[format_size(one["size_bytes"]), *(digits(one[key]) for key in heads)] for one in documents]
+    title = f"{first['collective']} of {arguments.file.name} on {where}: all bytes right"
     print_table(title, ["size", *heads.values()], rows)
-
-
-def _digits(value: float | None) -> str | None:
-    """Return a measured number, of which no more than four digits mean anything."""
-    return None if value is None else f"{value:.4g}" if value < 1000 else f"{value:.0f}"
 
 
 def do_profile(arguments: ProfileCommand) -> int:
     """Measure all pairs, and write the network."""
-    sizes = [parse_size(text) for text in arguments.sizes.split(",")]
+    sizes = [round(parse_size(text)) for text in arguments.sizes.split(",")]
     if arguments.output is not None:
         check_place(arguments.output)
 
@@ -187,45 +177,28 @@ def do_profile(arguments: ProfileCommand) -> int:
             raise InputError("--ranks N says how many there are")
         if not 2 <= ranks <= MOST.profiled:
             raise InputError(f"--ranks {ranks}; pairs are measured one after another: 2 to {MOST.profiled}")
-        return tasks_of(ranks, [round(size) for size in sizes])
+        return tasks_of(ranks, sizes)
 
     played = on_ranks(arguments, make)
     if played is None:
         return 0
-    tasks, times = played
-    ranks = tasks[0].program.num_ranks
-    network = profile(f"{ranks} ranks over {arguments.transport}, measured", tasks, times)
+    ranks = played[0][0].program.num_ranks
+    network = profile(f"{ranks} ranks over {arguments.transport}, measured", *played)
     if arguments.output is not None:
         write_topology(network, arguments.output)
-    alphas = [float(link) * MICRO for link in network.alpha]
-    speeds = [float(link) / GIGA for link in network.bandwidth]
+
+    def spread(values: Iterable[Fraction], shown: Callable[[float], str]) -> str:
+        each = [*map(float, values)]
+        return f"{shown(statistics.median(each))}, from {shown(min(each))} to {shown(max(each))}"
+
     fields = {
         "links": f"{network.num_links}, from each of {ranks} ranks to each other",
-        "alpha": f"{duration(statistics.median(alphas))}, from {duration(min(alphas))} to"
-        f" {duration(max(alphas))}",
-        "bandwidth": f"{throughput(statistics.median(speeds))}, from {throughput(min(speeds))} to"
-        f" {throughput(max(speeds))}",
+        "alpha": spread(network.alpha, lambda value: duration(value * MICRO)),
+        "bandwidth": spread(network.bandwidth, lambda value: throughput(value / GIGA)),
         "written": arguments.output,
     }
     print_answer(to_node_link(network), fields, as_json=arguments.json)
     return 0
-
-
-def settings_of(arguments: RankOptions) -> Settings:
-    """Return how a run goes.
-
-    Raises
-    ------
-    InputError
-        If a number is out of range.
-    """
-    for name, least in (("repeats", 1), ("warmup", 0), ("seed", 0)):
-        if getattr(arguments, name) < least:
-            raise InputError(f"--{name} {getattr(arguments, name)}; it must be at least {least}")
-    timeout = float(parse_time(arguments.timeout))
-    if timeout <= 0:
-        raise InputError(f"--timeout {arguments.timeout}; it must be positive")
-    return Settings(arguments.warmup, arguments.repeats, timeout, arguments.seed)
 
 
 def on_ranks(arguments: RankOptions, make: Make) -> Played | None:
@@ -245,7 +218,8 @@ def on_ranks(arguments: RankOptions, make: Make) -> Played | None:
     InputError
         If the ranks can't be had.
     """
-    settings = settings_of(arguments)
+    timeout = float(parse_time(arguments.timeout))
+    settings = Settings(arguments.warmup, arguments.repeats, timeout, arguments.seed)
     if arguments.transport == "mpi":
         return _over_mpi(settings, arguments, make)
     if arguments.transport == "nccl":
@@ -315,19 +289,20 @@ def do_fit(arguments: FitCommand) -> int:
         raise InputError("--alike is for the links of a network; give --topology")
     if arguments.output is not None and arguments.output.suffix != ".json":
         raise InputError(f"-o {arguments.output}: a topology file ends in .json")
-    tolerance = _tolerance(arguments.tolerance)
-    series = read_measurements(arguments.file, in_place=arguments.in_place)
-    lines = [_line(one, tolerance) for one in series]
-    failed = [line for line in lines if isinstance(line, InputError)]
-    if len(failed) == len(lines):
-        raise InputError(f"{arguments.file}: {failed[0]}")
-    topology = None if arguments.output is None else _network(arguments, series, lines)
+    tolerance, fits = _tolerance(arguments.tolerance), list[Fit]()
+    for one in read_measurements(arguments.file, in_place=arguments.in_place):
+        try:
+            fits.append((one, fit(one.size, one.seconds, tolerance)))
+        except InputError as error:
+            fits.append((one, InputError(f"{_name(one)}: {error}")))
+    if all(isinstance(line, InputError) for _, line in fits):
+        raise InputError(f"{arguments.file}: {fits[0][1]}")
+    topology = None if arguments.output is None else _network(arguments, fits)
     if arguments.json:
-        fits = [_fields(one, line) for one, line in zip(series, lines, strict=True)]
         written = None if arguments.output is None else str(arguments.output)
-        print_json({"file": str(arguments.file), "fits": fits, "output": written})
+        print_json({"file": str(arguments.file), "fits": list(map(_fields, fits)), "output": written})
     else:
-        _print_fits(arguments, series, lines)
+        _print_fits(arguments, fits, tolerance)
     if topology is not None and arguments.output is not None:
         write_topology(topology, arguments.output)
     return 0
@@ -340,23 +315,14 @@ def _tolerance(text: str) -> float:
     return float(value)
 
 
-def _line(series: MeasuredTimes, tolerance: float) -> AlphaBetaLine | InputError:
-    try:
-        return fit(series.size, series.seconds, tolerance)
-    except InputError as error:
-        return InputError(f"{_name(series)}: {error}")
-
-
-def _network(
-    arguments: FitCommand, series: list[MeasuredTimes], lines: list[AlphaBetaLine | InputError]
-) -> Topology:
+def _network(arguments: FitCommand, fits: list[Fit]) -> Topology:
     """Return the network to write."""
     pairs: dict[tuple[str, str], AlphaBetaLine] = {}
-    for one, line in zip(series, lines, strict=True):
+    for one, line in fits:
         if isinstance(line, InputError):
             raise InputError(f"{arguments.file}: {line}")
-        pairs[one.pair or _pair(arguments, series)] = line
-    whole = series[0].pair is None
+        pairs[one.pair or _pair(arguments, [series for series, _ in fits])] = line
+    whole = fits[0][0].pair is None
     if arguments.pair is not None and not whole:
         raise InputError("--pair is for a table that does not name its ranks; this file does")
     if arguments.topology is None:
@@ -386,8 +352,9 @@ def _name(series: MeasuredTimes) -> str:
     return series.what if series.pair is None else f"{series.pair[0]} -> {series.pair[1]}"
 
 
-def _fields(series: MeasuredTimes, line: AlphaBetaLine | InputError) -> dict[str, Any]:
+def _fields(fitted: Fit) -> dict[str, Any]:
     """Return what ``tutti fit --json`` has of a fit, in seconds, bytes per second and bytes."""
+    series, line = fitted
     head: dict[str, Any] = {
         "what": series.what,
         "notes": list(series.notes),
@@ -409,43 +376,32 @@ def _fields(series: MeasuredTimes, line: AlphaBetaLine | InputError) -> dict[str
     }
 
 
-def _print_fits(
-    arguments: FitCommand, series: list[MeasuredTimes], lines: list[AlphaBetaLine | InputError]
-) -> None:
-    off = f"off by more than {short(100 * _tolerance(arguments.tolerance))} % at"
-    rows = [_row(one, line) for one, line in zip(series[: SHOWN.fits], lines[: SHOWN.fits], strict=True)]
-    if len(lines) > SHOWN.fits:
-        rows.append([f"{len(lines) - SHOWN.fits} more", "--json has them", *[""] * 6])
-    columns = ["of", "alpha", "95 %", "bandwidth", "95 %", "samples", "worst", off]
-    print_table("", columns, rows)
-    for note in dict.fromkeys(note for one in series for note in one.notes):
+def _print_fits(arguments: FitCommand, fits: list[Fit], tolerance: float) -> None:
+    off = f"off by more than {short(100 * tolerance)} % at"
+    rows = [_row(*fitted) for fitted in fits[: SHOWN.fits]]
+    if len(fits) > SHOWN.fits:
+        rows.append([f"{len(fits) - SHOWN.fits} more", "--json has them", *[""] * 6])
+    print_table("", ["of", "alpha", "95 %", "bandwidth", "95 %", "samples", "worst", off], rows)
+    for note in dict.fromkeys(note for one, _ in fits for note in one.notes):
         console().print(f"note: {printable(note)}", soft_wrap=True)
     if arguments.output is not None:
         print_fields({"written": str(arguments.output)})
 
 
 def _row(series: MeasuredTimes, line: AlphaBetaLine | InputError) -> list[object]:
-    name = printable(_name(series))
+    """Return a row of the table, with the sizes at which a line is off, the worst of many."""
+    name, samples = printable(_name(series)), len(series.size)
     if isinstance(line, InputError):
-        return [name, None, None, None, None, len(series.size), None, "all of one size: can't be told apart"]
-    return [
-        name,
-        f"{short(line.alpha * MICRO)} us",
-        _interval(line.alpha_interval, MICRO),
-        None if line.bandwidth is None else f"{short(line.bandwidth / GIGA)} GB/s",
-        _interval(line.bandwidth_interval, 1 / GIGA),
-        len(series.size),
-        f"{line.worst:+.1%}",
-        "; ".join(filter(None, [_off(line), line.note])) or "-",
-    ]
+        return [name, None, None, None, None, samples, None, "all of one size: can't be told apart"]
 
+    def interval(ends: tuple[float, float] | None, scale: float) -> str | None:
+        return None if ends is None else f"{ends[0] * scale:.4g} to {ends[1] * scale:.4g}"
 
-def _interval(ends: tuple[float, float] | None, scale: float) -> str | None:
-    return None if ends is None else f"{ends[0] * scale:.4g} to {ends[1] * scale:.4g}"
-
-
-def _off(line: AlphaBetaLine) -> str:
-    """Return the sizes at which the line is off, the worst of many."""
     worst = sorted(sorted(line.off, key=lambda pair: -abs(pair[1]))[: SHOWN.sizes])
     more = f", {len(line.off) - SHOWN.sizes} more" if len(line.off) > SHOWN.sizes else ""
-    return ", ".join(f"{format_size(round(size))} {error:+.0%}" for size, error in worst) + more
+    off = ", ".join(f"{format_size(round(size))} {error:+.0%}" for size, error in worst) + more
+    bandwidth = None if line.bandwidth is None else f"{short(line.bandwidth / GIGA)} GB/s"
+    ends = interval(line.alpha_interval, MICRO), interval(line.bandwidth_interval, 1 / GIGA)
+    said = "; ".join(filter(None, [off, line.note])) or "-"
+    alpha = f"{short(line.alpha * MICRO)} us"
+    return [name, alpha, ends[0], bandwidth, ends[1], samples, f"{line.worst:+.1%}", said]

@@ -14,7 +14,6 @@ from tutti.expansions.finder import Candidate, Finder, bandwidth_factor
 from tutti.experiments.cli import Exit
 from tutti.experiments.cli.commands import FindCommand
 from tutti.experiments.cli.output import console, print_json, print_table
-from tutti.experiments.cli.run import stopped
 from tutti.experiments.growth.baselines import CostParameters, all_to_all_bound, allreduce_bound, least_hops
 from tutti.experiments.growth.report import write_page
 from tutti.experiments.growth.study import FIRST_NODES, GrowthSearch, study_of
@@ -54,11 +53,10 @@ def do_find(arguments: FindCommand) -> int:
     documents = [_document(found, asked) for found in finder.find(asked.nodes, arguments.degree)]
     least = min(document[asked.criterion] for document in documents)
     documents = [document | {"best": document[asked.criterion] == least} for document in documents]
+    for document in documents if arguments.json else ():
+        print_json(document)
     if not arguments.json:
         _print(documents, arguments, asked)
-        return 0
-    for document in documents:
-        print_json(document)
     return 0
 
 
@@ -81,26 +79,22 @@ def _growth(arguments: FindCommand, largest: int) -> int:
         remark(f"{arguments.output / OLD}: of an earlier version; made again, in {CSV}")
     summary = carry_out(study, options, console(sys.stderr))
     if summary.interrupted:
-        remark(stopped(summary))
+        remark(summary.stopped)
         return Exit.INTERRUPTED
     say(f"{FIRST_NODES} to {largest} nodes of degree {arguments.degree}: {summary.report}")
     return Exit.NO if summary.failed or summary.report is None else Exit.OK
 
 
 class _Asked:
-    """What is wanted of each network besides its place on the frontier."""
+    """The quantities of each network that are asked for, beside its place on the frontier."""
 
     def __init__(self, arguments: FindCommand, nodes: int) -> None:
         self.nodes, self.degree = nodes, arguments.degree
         self.workload = CostParameters.parse(arguments.alpha, arguments.size, arguments.bandwidth)
         self.build, self.mix = arguments.build, arguments.mix
-        if self.mix is not None and not 0 <= self.mix <= 1:
-            raise InputError(f"--mix is {self.mix:g}; it is the share of all-to-all, 0 to 1")
         self.all_to_all = arguments.all_to_all or self.mix is not None
         self.criterion = "allreduce_us" if self.mix is None else "mix_us"  # by which the best is marked
         self.seconds = float(parse_time(arguments.time_limit))
-        if self.seconds <= 0:
-            raise InputError(f"--time-limit is {arguments.time_limit}; it must be positive")
 
     def times(self, allreduce_us: float, all_to_all_us: float | None) -> dict[str, Any]:
         """Return a row's times of both collectives, and the mean of a mix of them."""
@@ -198,8 +192,14 @@ _COLUMNS = {
 def _print(documents: Sequence[Mapping[str, Any]], arguments: FindCommand, asked: _Asked) -> None:
     nodes, degree = asked.nodes, asked.degree
     shown = [name for name in _COLUMNS if name in documents[0]]
-    listed = (*documents, *_least(asked))
-    rows = [[_cell(document, name) for name in shown] for document in listed]
+
+    def cell(document: Mapping[str, Any], name: str) -> object:
+        value = document.get(name)
+        if name == "tb_factor" and value is not None:
+            return f"{'' if document['exact'] else '<= '}{float(Fraction(value)):.4f}"
+        return ("least" if value else "") if name == "best" else value
+
+    rows = [[cell(document, name) for name in shown] for document in (*documents, *_least(asked))]
     title = f"{nodes} nodes of degree {degree}; {arguments.size} at {arguments.bandwidth} a node"
     mix = "" if asked.mix is None else f"; all-to-all {asked.mix:g} of the collectives, the rest allreduce"
     names = [_COLUMNS[name] for name in shown]
@@ -221,12 +221,3 @@ def _least(asked: _Asked) -> Iterator[dict[str, Any]]:
     least = asked.any_schedule()
     times = asked.times(least["any_allreduce_us"], least.get("any_all_to_all_us"))
     yield {"topology": ANY_SCHEDULE, **times}
-
-
-def _cell(document: Mapping[str, Any], name: str) -> object:
-    value = document.get(name)
-    if name == "tb_factor" and value is not None:
-        return f"{'' if document['exact'] else '<= '}{float(Fraction(document[name])):.4f}"
-    if name == "best":
-        return "least" if value else ""
-    return value

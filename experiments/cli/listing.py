@@ -1,8 +1,8 @@
-"""What there is: ``tutti list``, methods, networks and solvers; ``tutti topology``, what a network is.
+"""``tutti list``: the methods, networks and solvers that there are. ``tutti topology``: one network.
 
-Of a network these are its hosts, told or inferred (`topologies.graphs.grid_structure`); its *tiers*, the
-links of one bandwidth and α; what each rank has; which ranks an automorphism takes to each other; and the
-proven bounds at a few sizes.
+A network is described by its hosts, declared or inferred (`topologies.graphs.grid_structure`), and by its
+*tiers*, the links of one bandwidth and α. Then follow the links of each rank, the ranks that automorphisms
+take to each other, and the proven bounds at a few sizes.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
+from itertools import product
 from typing import Any
 
 from tutti.experiments.cli.commands import ListCommand, TopologyCommand
@@ -24,7 +25,6 @@ from tutti.topologies.exact import json_number
 from tutti.topologies.graphs.description import description
 from tutti.topologies.graphs.grid_structure import runs
 from tutti.topologies.text import parse_topology
-from tutti.topologies.topology import Topology
 from tutti.topologies.units import (
     GIGA,
     MICRO,
@@ -56,12 +56,10 @@ def do_list(arguments: ListCommand) -> int:
     documents = list(found[arguments.what]())
     if not documents:
         raise NoSchedule(f"no method does {arguments.collective or 'any collective'} on {arguments.network}")
-    if arguments.json:
-        for document in documents:
-            print_json(document)
-    else:
-        columns = list(documents[0])
-        print_table("", columns, [list(map(_cell, document.values())) for document in documents])
+    for document in documents if arguments.json else ():
+        print_json(document)
+    if not arguments.json:
+        print_table("", list(documents[0]), [[*map(_cell, document.values())] for document in documents])
     return 0
 
 
@@ -75,17 +73,17 @@ def _methods(arguments: ListCommand) -> Iterator[dict[str, Any]]:
     kinds = KINDS if arguments.collective is None else (arguments.collective,)
     problems = [Problem(network, collective(kind, network.num_ranks)) for kind in kinds]
     for method in METHODS.values():
-        able = method.capabilities
-        if arguments.network is None:
-            fits = any(problem.collective.kind in able.collectives for problem in problems)
-        else:
-            fits = not all(method.refusal(problem, method.options()) for problem in problems)
-        if not fits:
+        able, options, anywhere = method.capabilities, method.options(), arguments.network is None
+        does = (
+            p.collective.kind in able.collectives if anywhere else not method.refusal(p, options)
+            for p in problems
+        )
+        if not any(does):
             continue
         yield {
             "name": method.name,
             "kind": method.kind,
-            "exact_for": method.exactness(method.options()),
+            "exact_for": method.exactness(options),
             "summary": method.summary,
             "collectives": [str(kind) for kind in KINDS if kind in able.collectives],
             "data": [
@@ -138,8 +136,11 @@ def do_topology(arguments: TopologyCommand) -> int:
     """Print what there is to say of a network."""
     sizes = [parse_size(word.strip()) for word in arguments.sizes.split(",")]
     topology = parse_topology(arguments.topology)
-    bounded = sizes if topology.num_ranks <= SHOWN.bounded else []
-    bounds = [_bound(topology, kind, size) for kind in BOUNDED for size in bounded]
+    bounds: list[dict[str, Any]] = []
+    for kind, size in product(BOUNDED, sizes if topology.num_ranks <= SHOWN.bounded else []):
+        bound = best_bound(topology, collective(kind, topology.num_ranks), size)
+        known = {"collective": str(kind), "size_bytes": json_number(size)}
+        bounds.append(known | {"time_s": float(bound.time(size)), "kind": bound.kind})
     document = {**description(topology), "bounds": bounds}
     if arguments.json:
         print_json(document)
@@ -148,22 +149,15 @@ def do_topology(arguments: TopologyCommand) -> int:
     return 0
 
 
-def _bound(topology: Topology, kind: Kind, size: Fraction) -> dict[str, Any]:
-    bound = best_bound(topology, collective(kind, topology.num_ranks), size)
-    return {
-        "collective": str(kind),
-        "size_bytes": json_number(size),
-        "time_s": float(bound.time(size)),
-        "kind": bound.kind,
-    }
-
-
 def _print_network(document: Mapping[str, Any]) -> None:
-    tiers = document["tiers"]
+    tiers, ranks, switches = document["tiers"], document["ranks"], document["switches"]
+    joined = f", {switches} switch{'es' * (switches > 1)}" if switches else ""
+    words = [word for word in ("multicast", "aggregate") if document[word]]
+    able = [f", {len(document[word])} that can {word}" for word in words]
     print_fields(
         {
             "network": document["topology"],
-            "nodes": _nodes(document),
+            "nodes": f"{ranks} ranks{joined}{''.join(able)}",
             "links": f"{document['links']}, one way each",
             "dimensions": document["dimensions"],
             "notation": document["notation"],
@@ -185,30 +179,17 @@ def _print_network(document: Mapping[str, Any]) -> None:
     if len(classes) > SHOWN.members:
         rows.append([f"{len(classes) - SHOWN.members} kinds more", "--json has them", ""])
     print_table("", ["rank", "links out", "links in"], rows)
-    if document["bounds"]:
-        _print_bounds(document["bounds"])
+    rows = []
+    for name in dict.fromkeys(bound["collective"] for bound in document["bounds"]):
+        own = [bound for bound in document["bounds"] if bound["collective"] == name]
+        rows.append([name, *(f"{duration(one['time_s'] * MICRO)} ({one['kind']})" for one in own)])
+    if rows:
+        sizes = dict.fromkeys(format_size(Fraction(bound["size_bytes"])) for bound in document["bounds"])
+        print_table("", ["at least", *sizes], rows)
     else:
         say(f"bounds: left out, for over {SHOWN.bounded} ranks; tutti bound finds those of a collective")
     for note in document["notes"]:
         console().print(f"note: {note}", soft_wrap=True)
-
-
-def _print_bounds(bounds: list[dict[str, Any]]) -> None:
-    """Print a row a collective: the bounds at each size, and what proves them."""
-    rows: dict[str, list[str]] = {}
-    for bound in bounds:
-        cell = f"{duration(bound['time_s'] * MICRO)} ({bound['kind']})"
-        rows.setdefault(bound["collective"], []).append(cell)
-    sizes = dict.fromkeys(format_size(Fraction(bound["size_bytes"])) for bound in bounds)
-    print_table("", ["at least", *sizes], [[name, *cells] for name, cells in rows.items()])
-
-
-def _nodes(document: Mapping[str, Any]) -> str:
-    """Return how many ranks and switches there are, and what the switches can do."""
-    ranks, switches = document["ranks"], document["switches"]
-    text = f"{ranks} ranks" + (f", {switches} switch{'es' * (switches > 1)}" if switches else "")
-    able = {word: len(document[word]) for word in ("multicast", "aggregate") if document[word]}
-    return text + "".join(f", {count} that can {word}" for word, count in able.items())
 
 
 def _hosts(document: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""How commands speak: JSON lines, or short tables, on standard output."""
+"""The output of commands: JSON lines, or short tables, on standard output."""
 
 from __future__ import annotations
 
@@ -91,24 +91,14 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
     if title:
         console().print(title, soft_wrap=True)  # a table's own title is folded to the table's width
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    body = [[_cell(value) for value in row] for row in rows]
-    for number, name in enumerate(columns):
-        numeric = all(_is_number(row[number]) for row in body)
+    body = [["-" if c is None else short(c) if isinstance(c, float) else str(c) for c in row] for row in rows]
+    for number, name in enumerate(columns):  # of numbers, perhaps with a unit; a sentence may start with one
+        words = [row[number] for row in body]
+        numeric = all(len(w.split()) <= 2 and (w[:1].isdigit() or w[:1] in "+-") for w in words)
         table.add_column(name, justify="right" if numeric else "left", overflow="fold")
     for row in body:
         table.add_row(*row)
     console().print(table)
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return "-"
-    return short(value) if isinstance(value, float) else str(value)
-
-
-def _is_number(text: str) -> bool:
-    """Whether it is a number, perhaps with a unit; a sentence may start with one too."""
-    return len(text.split()) <= 2 and (text[:1].isdigit() or text[:1] in "+-")
 
 
 def _plain(value: Any) -> Any:

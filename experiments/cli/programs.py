@@ -78,9 +78,9 @@ def read_program(path: Path) -> tuple[Program, Schedule | None]:
     VerificationError
         If the schedule is wrong.
     """
-    loaded = [form for form in FORMATS.values() if form.imported and form.suffix == path.suffix]
-    if loaded:
-        return loaded[0].read(path), None
+    for form in FORMATS.values():
+        if form.imported and form.suffix == path.suffix:
+            return form.read(path), None
     if is_plan_file(path):
         return read_plan(path).program, None
     schedule = read_schedule(path)
@@ -105,13 +105,8 @@ def do_export(arguments: ExportCommand) -> int:
     schedule = read_schedule(arguments.file)
     verify(schedule)
     said = form.write(schedule, arguments.output, options)
-    fields = {
-        "file": str(arguments.output),
-        "format": form.name,
-        "collective": str(schedule.collective),
-        "topology": schedule.topology.name,
-        **said,
-    }
+    what = {"collective": str(schedule.collective), "topology": schedule.topology.name}
+    fields = {"file": str(arguments.output), "format": form.name, **what, **said}
     print_answer(fields, fields, as_json=arguments.json)
     return 0
 
@@ -158,24 +153,20 @@ def do_verify(arguments: VerifyCommand) -> int:
         program, warnings = read_plan(arguments.file)
         return _judge(arguments, warnings, lambda: [(program, judge(program))])
     schedule = (read_rounds if is_round_file(arguments.file) else read_schedule)(arguments.file)
-    document: dict[str, Any] = {
-        "file": str(arguments.file),
-        "topology": schedule.topology.name,
-        "collective": str(schedule.collective),
-        "clock": str(schedule.clock),
-        "transfers": schedule.transfers if isinstance(schedule, RoundTable) else len(schedule),
-    }
+    count = schedule.transfers if isinstance(schedule, RoundTable) else len(schedule)
+    what, where, clock = str(schedule.collective), schedule.topology.name, str(schedule.clock)
+    known: dict[str, Any] = {"file": str(arguments.file), "topology": where, "collective": what}
+    known |= {"clock": clock, "transfers": count}
     try:
         verify(schedule)
     except VerificationError as error:
         if arguments.json:
-            print_json({**document, "verified": False, "row": error.row, "message": str(error)})
+            print_json({**known, "verified": False, "row": error.row, "message": str(error)})
         raise
     if arguments.json:
-        print_json({**document, "verified": True})
+        print_json({**known, "verified": True})
     else:
-        what = f"{document['collective']} on {document['topology']}, {document['clock']} clock"
-        say(f"legal: {document['transfers']} transfers, {what}")
+        say(f"legal: {count} transfers, {what} on {where}, {clock} clock")
     return 0
 
 
@@ -270,16 +261,14 @@ def do_show(arguments: ShowCommand) -> int:
     """Write the page, say where it is, and open it."""
     size = None if arguments.size is None else parse_size(arguments.size)
     source = read_source(arguments.what)
-    path = arguments.output or Path(f"{_page_name(arguments.what)}.show.html")
+    stem = (
+        Path(arguments.what).name.partition(".")[0] if arguments.what.endswith(SUFFIXES) else arguments.what
+    )
+    name = re.sub(r"[^A-Za-z0-9-]+", "_", stem).strip("_")[: SHOWN.name] or "page"
+    path = arguments.output or Path(f"{name}.show.html")
     check_place(path, arguments.what)
     page_of(source, size).save(path)
     say(str(path))
     if not arguments.no_open:
         open_page(path)
     return 0
-
-
-def _page_name(text: str) -> str:
-    """Return a name for the page of a file or of a network's text."""
-    stem = Path(text).name.partition(".")[0] if text.endswith(SUFFIXES) else text
-    return re.sub(r"[^A-Za-z0-9-]+", "_", stem).strip("_")[: SHOWN.name] or "page"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 from tutti.experiments.cli.commands import ReportCommand
@@ -12,12 +10,9 @@ from tutti.experiments.printable import say
 from tutti.experiments.report.figures import check_formats, choice, write_figures, write_tables
 from tutti.experiments.report.page import contents, figures_of, write_page
 from tutti.experiments.report.results import read_results
-from tutti.experiments.resilience.report import write_page as write_resilience_page
-from tutti.experiments.runner.config import kind_of
+from tutti.experiments.runner.config import KINDS, kind_of
 from tutti.experiments.runner.manifest import config_tables
 from tutti.experiments.runner.study import REPORT
-from tutti.experiments.solver_study.report import write_study_report
-from tutti.experiments.training.study import write_report as write_training_page
 from tutti.topologies.errors import InputError
 from tutti.topologies.files import check_folder
 
@@ -30,9 +25,10 @@ def do_report(arguments: ReportCommand) -> int:
         raise InputError(f"--format {arguments.format}: of figures; give --figures DIR too")
     _check_folders(arguments)
     first, *others = arguments.runs
-    if (draw := _own_page(arguments)) is not None:
-        say(f"report: {draw(page=arguments.output)}")
-        return 0
+    for directory in arguments.runs:
+        if (kind := _kind(arguments, directory)) != "schedules":
+            say(f"report: {KINDS[kind].draw(directory, arguments.output)}")
+            return 0
     results = read_results(first, *others, baseline=arguments.baseline)
     shown = contents(results)
     page = arguments.output or (Path(REPORT) if others else first / REPORT)
@@ -62,28 +58,19 @@ def _check_folders(arguments: ReportCommand) -> None:
             check_folder(folder)
 
 
-def _own_page(arguments: ReportCommand) -> Callable[..., Path] | None:
-    """Return what draws a study of another kind than of methods, as its config says; None: there is none.
+def _kind(arguments: ReportCommand, directory: Path) -> str:
+    """Return the kind of study that made a folder, as its config says.
 
     Raises
     ------
     InputError
-        If more is asked of such a study than its page, or it is of networks alone.
+        If more is asked of a study of another kind than its page, or it is of networks alone.
     """
-    for directory in arguments.runs:
-        if (find := command_of(directory)) is not None:
-            raise InputError(f"{directory}: frontiers of networks, no runs; {find} -o {directory} draws them")
-        kind = kind_of(config_tables(directory))
-        if kind == "schedules":
-            continue
-        asked = ("figures", "latex", "baseline")
-        more = [f"--{name}" for name in asked if getattr(arguments, name) is not None]
-        more += ["several folders"] * (len(arguments.runs) > 1)
-        if more:
-            raise InputError(f"{directory}: {more[0]}: for studies of methods only")
-        return partial(_PAGES[kind], directory)
-    return None
-
-
-_PAGES = {"failures": write_resilience_page, "solvers": write_study_report, "training": write_training_page}
-"""What draws the page of a study of another kind."""
+    if (find := command_of(directory)) is not None:
+        raise InputError(f"{directory}: frontiers of networks, no runs; {find} -o {directory} draws them")
+    kind = kind_of(config_tables(directory))
+    more = [f"--{name}" for name in ("figures", "latex", "baseline") if getattr(arguments, name) is not None]
+    more += ["several folders"] * (len(arguments.runs) > 1)
+    if kind != "schedules" and more:
+        raise InputError(f"{directory}: {more[0]}: for studies of methods only")
+    return kind

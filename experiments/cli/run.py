@@ -1,4 +1,4 @@
-"""Many schedules at once: ``tutti run``, a whole experiment, and ``tutti tune``; and ``tutti model``."""
+"""Many schedules: ``tutti run``, a whole experiment, and ``tutti tune``; and ``tutti model``."""
 
 from __future__ import annotations
 
@@ -15,13 +15,11 @@ from tutti.experiments.cli.output import SHOWN, console, print_answer, print_jso
 from tutti.experiments.printable import remark, say
 from tutti.experiments.runner.config import read_config
 from tutti.experiments.runner.judge import INSTANCE, method_columns
-from tutti.experiments.runner.pool import load_methods
 from tutti.experiments.runner.results import schedule_path
 from tutti.experiments.runner.run import RunOptions, Summary, carry_out, run
 from tutti.experiments.runner.study import study_of
 from tutti.experiments.solver_study.milp_instances import find_model
 from tutti.experiments.solver_study.statistics import not_run, shift_of, standings
-from tutti.experiments.tuner_files import TUNERS
 from tutti.models.solvers.highs import check_path, write_model
 from tutti.schedules.collective import collective
 from tutti.schedules.files.schedule_file import write_text
@@ -29,6 +27,7 @@ from tutti.schedules.programs.formats import FORMATS, ProgramFormat
 from tutti.topologies.errors import InputError, suggestion
 from tutti.topologies.files import write_topology
 from tutti.topologies.options import build_options, parse_assignments
+from tutti.topologies.processes import load
 from tutti.topologies.text import parse_topology
 from tutti.topologies.transforms import forwarding
 from tutti.topologies.units import GIGA, MICRO, duration, format_size, parse_size
@@ -43,21 +42,15 @@ def do_run(arguments: RunCommand) -> int:
     given = ("out", "workers", "fresh", "rejudge", "only", "quiet", "scheduler")
     options = RunOptions(**{name: getattr(arguments, name) for name in given})
     config = read_config(arguments.config)
-    study = study_of(config, load_methods(options.registry))
+    study = study_of(config, load(options.registry))
     summary = carry_out(study, options, console(sys.stderr))
     if summary.interrupted:
-        remark(stopped(summary))
+        remark(summary.stopped)
         return Exit.INTERRUPTED
     if not options.quiet:
         _SHOWN[config.kind](summary)
         _print_counts(summary)
     return Exit.NO if summary.failed else Exit.OK
-
-
-def stopped(summary: Summary) -> str:
-    """Return what is said of a run that was stopped."""
-    every = summary.done + summary.missing
-    return f"stopped; {summary.done} of {every} rows are kept, the same command continues"
 
 
 def _print_summary(summary: Summary) -> None:
@@ -117,7 +110,7 @@ _SHOWN = {
     "training": _print_training,
     "failures": _print_resilience,
 }
-"""What prints the rows of a study, by its kind."""
+"""Functions that print the rows of a study, by its kind."""
 
 
 def _print_counts(summary: Summary) -> None:
@@ -138,18 +131,16 @@ def _gap(gap: float | str | None) -> str | None:
 
 def do_tune(arguments: TuneCommand) -> int:
     """Run the methods, choose, and write the set; or write the rules of a tuner."""
-    if arguments.format in TUNERS:
+    if arguments.format in tuning.TUNERS:
         return _write_rules(arguments)
     if arguments.format not in FORMATS:
-        known = suggestion(arguments.format, [*FORMATS, *TUNERS])
+        known = suggestion(arguments.format, [*FORMATS, *tuning.TUNERS])
         raise InputError(f"unknown format '{arguments.format}'{known}")
     form = FORMATS[arguments.format]
     options = build_options(form, parse_assignments(arguments.option))
     if not form.ranged:
         able = ", ".join(one.name for one in FORMATS.values() if one.ranged)
         raise InputError(f"format '{form.name}' has no ranges of sizes; with ranges: {able}")
-    if arguments.files < 1:
-        raise InputError(f"--files {arguments.files}; it must be at least 1")
     sizes = [f"{size}B" for size in _sizes(arguments.sizes)]
     out: Path = arguments.output
     out.mkdir(parents=True, exist_ok=True)
@@ -179,27 +170,25 @@ def do_tune(arguments: TuneCommand) -> int:
 
 def _write_rules(arguments: TuneCommand) -> int:
     """Write which of a runtime's own algorithms it takes at which size."""
-    form = TUNERS[arguments.format]
+    form = tuning.TUNERS[arguments.format]
     options = build_options(form, parse_assignments(arguments.option))
     if arguments.methods:
         raise InputError(f"--methods {arguments.methods}: '{form.name}' is of the runtime's own algorithms")
     network = parse_topology(arguments.topology)
-    what = collective(arguments.collective, network.num_ranks)
-    sizes, out = _sizes(arguments.sizes), arguments.output
-    rules = form.rules(network, what, sizes, options)
+    tuner = form(network, collective(arguments.collective, network.num_ranks), options)
+    rules, out = tuner.rules(_sizes(arguments.sizes)), arguments.output
     out.mkdir(parents=True, exist_ok=True)
     path = out / form.file
-    write_text(path, "".join(f"{line}\n" for line in form.lines(network, what, rules, options)))
-    loader = f"export {form.loader.format(shlex.quote(str(path.resolve())))}"
-    notes = form.notes(network, what, options)
+    write_text(path, "".join(f"{line}\n" for line in tuner.lines(rules)))
+    loader = f"export {form.environment.format(shlex.quote(str(path.resolve())))}"
     (out / "load.env").write_text(loader + "\n")
     if arguments.json:
         named = [rule._asdict() for rule in rules]
-        print_json({"file": str(path), "rules": named, "notes": notes, "loader": loader})
+        print_json({"file": str(path), "rules": named, "notes": tuner.notes, "loader": loader})
         return 0
     lines = [[str(rule.low), str(rule.high), " ".join(rule.takes)] for rule in rules]
     print_table(f"what {form.name} takes at which size", ["from, bytes", "to", "algorithm"], lines)
-    for note in notes:
+    for note in tuner.notes:
         remark(f"note: {note}")
     say(f"load with (load.env): {loader}")
     return 0

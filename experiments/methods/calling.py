@@ -1,4 +1,4 @@
-"""What options of methods that call others share: names of these, and a time limit for all."""
+"""Options that all methods share which call others: names of these, and a time limit for all."""
 
 from __future__ import annotations
 

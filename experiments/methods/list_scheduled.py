@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar, NamedTuple
 
@@ -32,7 +32,7 @@ from tutti.topologies.kernels import now
 from tutti.topologies.options import Duration, Names
 
 TREES = ("forestcoll", "allreduce_trees", "allreduce_lp")
-"""Whose flows are tried by default."""
+"""Methods whose flows are tried by default."""
 _AS_FLOWS: Mapping[str, Mapping[str, Any]] = {
     "allreduce_trees": {"timed": False},
     "allreduce_lp": {"by": "cuts", "time_limit": 10.0, "timed": False},
@@ -48,13 +48,15 @@ class TreesInEpochs(NamedTuple):
     """Trees in epochs are not tried if a list schedule takes at most this many times as long as its links
     need. A larger value tries them less often."""
     far: float
-    """Nor are they tried if it takes more than this many times as long, as α is then most of the time and
-    they have few long messages. A larger value tries them more often."""
+    """They are not tried either if it takes more than this many times as long, as α is then most of the time
+    and they have few long messages. A larger value tries them more often."""
     lists_part: float
     """Fraction of the time limit for list schedules, which come first. With a larger value trees in epochs
     get less."""
 
 
+Listed = tuple[float, Schedule, tuple[Schedule, ...]]
+"""The simulated time of a list schedule, the schedule, and its flows."""
 EPOCHS = TreesInEpochs(near=1.005, far=1.5, lists_part=0.4)
 
 
@@ -102,12 +104,9 @@ def _chosen(methods: Mapping[str, Method], options: ListedOptions) -> list[tuple
 
 def _check(problem: Problem, methods: Sequence[tuple[Method, Any]]) -> None:
     """Refuse what no method makes."""
-    reasons = []
-    for method, options in methods:
-        if not (reason := method.refusal(problem, options)):
-            return
-        reasons.append(reason)
-    raise Unsupported("list_scheduling: " + "; ".join(reasons))
+    reasons = [method.refusal(problem, options) for method, options in methods]
+    if all(reasons):
+        raise Unsupported("list_scheduling: " + "; ".join(reasons))
 
 
 def _shortest(
@@ -121,11 +120,18 @@ def _shortest(
         If no method made a flow that can be listed.
     """
     size, began = problem.size or Fraction(1), now()
-    until = began + budget
-    lists = list(_lists(problem, methods, began + EPOCHS.lists_part * budget, rng))
+    until, lists = began + budget, list[Listed]()
+    for flows in _flows(problem, methods, rng):
+        left = began + EPOCHS.lists_part * budget - now()
+        if lists and left <= 0:
+            break
+        lists.append((*_listed(flows, size, max(left, 0) / 2), flows))
     found = [(seconds, schedule) for seconds, schedule, _ in lists]
     first = min(lists, key=lambda each: each[0], default=None)
-    if first is None or EPOCHS.near < first[0] / _needed(problem, lists) < EPOCHS.far:
+    # the least seconds that links need for flows that do as trees in epochs do: half by half
+    halved = [flows for _, _, flows in lists if len(flows) == len(_halves(problem))]
+    needed = min((float(sum(map(congestion, flows)) * size) for flows in halved), default=math.inf)
+    if first is None or EPOCHS.near < first[0] / needed < EPOCHS.far:
         with suppress(Unsupported, NoSchedule, InputError):  # the last: messages longer than 64 bits of ticks
             found.append(_timed([planned_schedule(problem, until - now(), rng)], size))
         left = until - now()  # where there are none, the nearest list has it
@@ -137,27 +143,9 @@ def _shortest(
     return min(found, key=lambda each: each[0])[1]
 
 
-def _lists(
-    problem: Problem, methods: Sequence[tuple[Method, Any]], until: float, rng: np.random.Generator
-) -> Iterator[tuple[float, Schedule, tuple[Schedule, ...]]]:
-    """Yield simulated times and list schedules of flows, and these; none is begun when the time is over."""
-    for number, flows in enumerate(_flows(problem, methods, rng)):
-        left = until - now()
-        if number and left <= 0:
-            return
-        yield *_listed(flows, problem.size or Fraction(1), max(left, 0) / 2), flows
-
-
 def _listed(flows: Sequence[Schedule], size: Fraction, seconds: float) -> tuple[float, Schedule]:
     """Return the simulated time of the flows' list schedules one after the other, and these."""
     return _timed([list_schedule(flow, size, seconds=seconds / len(flows)) for flow in flows], size)
-
-
-def _needed(problem: Problem, lists: Sequence[tuple[float, Schedule, tuple[Schedule, ...]]]) -> float:
-    """Return the least seconds that links need for flows that do as trees in epochs do: half by half."""
-    parts, size = len(_halves(problem)), problem.size or Fraction(1)
-    alike = [flows for _, _, flows in lists if len(flows) == parts]
-    return min((float(sum(map(congestion, flows)) * size) for flows in alike), default=math.inf)
 
 
 def _timed(parts: Sequence[Schedule], size: Fraction) -> tuple[float, Schedule]:
@@ -179,24 +167,15 @@ def _flows(
 ) -> Iterator[tuple[Schedule, ...]]:
     """Yield flows of each method: one, or a reduce-scatter and an allgather for an allreduce."""
     halves, whole = _halves(problem), [problem.collective]
-    ways = [whole] if halves == whole else [halves, whole]
     for method, options in methods:
-        for parts in ways:
-            flows = []
-            for part in parts:
-                made = _flow(Problem(problem.topology, part, problem.size), method, options, rng)
-                if made is None:
-                    break
-                flows.append(made)
-            else:
-                yield tuple(flows)
-
-
-def _flow(problem: Problem, method: Method, options: Any, rng: np.random.Generator) -> Schedule | None:
-    """Return the flow of a method, if it makes one that can be listed."""
-    try:
-        method.supports(problem, options)
-        schedule = method.synthesize(problem, options, rng)
-    except (Unsupported, NoSchedule, InputError):  # the last: numbers that outgrow a method
-        return None
-    return schedule if can_be_listed(schedule) else None
+        for parts in [whole] if halves == whole else [halves, whole]:
+            flows: list[Schedule] = []
+            with suppress(Unsupported, NoSchedule, InputError):  # the last: numbers that outgrow a method
+                for part in parts:
+                    asked = replace(problem, collective=part)
+                    method.supports(asked, options)
+                    flows.append(method.synthesize(asked, options, rng))
+                    if not can_be_listed(flows[-1]):
+                        break
+                else:
+                    yield tuple(flows)

@@ -1,13 +1,14 @@
 """The method `local_search`: schedules of other methods, improved by local search in time for the size asked.
 
-What a link needs where α and bytes weigh alike is few messages, none of them waiting long. The search
-(`heuristics.refine`) begins with what quick methods make, or with any schedule that it is handed, and changes
+Where α and bytes cost about the same, links should carry few messages, none of which waits long. The search
+(`heuristics.refine`) begins with what quick methods make, or with any schedule that it is given, and changes
 messages, routes and cuts one at a time. Nothing slower than what it began with is returned.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Annotated, ClassVar
@@ -91,7 +92,7 @@ def _check(problem: Problem, methods: Sequence[Method]) -> None:
 def _made(
     problem: Problem, methods: Sequence[Method], until: float, rng: np.random.Generator
 ) -> Iterator[Schedule]:
-    """Yield what the methods make; when half of the time is over, no other is begun."""
+    """Yield what the methods make; when half of the time has elapsed, no other is begun."""
     enough = (now() + until) / 2
     for method in methods:
         options = method.options(**method.fast)
@@ -110,11 +111,7 @@ def _fastest(
     problem: Problem, starts: Sequence[Schedule], seconds: float, rng: np.random.Generator, make: Maker
 ) -> Schedule:
     """Return the fastest of some schedules and of what the search makes of them."""
-    size = problem.size or Fraction(1)
-    try:
-        found = [*starts, refined(problem, starts, seconds, rng, make)]
-    except Unsupported:
-        if not starts:
-            raise
-        found = list(starts)
+    size, found = problem.size or Fraction(1), list(starts)
+    with suppress(*([Unsupported] if starts else [])):
+        found.append(refined(problem, starts, seconds, rng, make))
     return min(found, key=lambda schedule: best_slices(schedule, size)[1])

@@ -2,13 +2,12 @@
 
 A synthesis is minutes of native code that may hold the interpreter, and Dask takes a worker that doesn't
 answer for dead. So a Dask task gives the row to a process as the pool's, with the row's limits, waits for it
-without holding anything, and ends it where nobody wants the row any more. Rows and schedules come back as
-bytes; who asked keeps them.
+without holding anything, and ends it where the scheduler no longer waits for the row. Rows and schedules come
+back as bytes; the process that asked keeps them.
 
-A cluster can also be started on this machine: a scheduler and workers, each in a process of its own. Dask
-runs any code that it is sent. All connections are therefore encrypted, and both ends must show a certificate.
-This process creates the certificate and gives it to the processes that it starts. No other user of the
-machine has it.
+A cluster can also be started on this machine: Dask's own local cluster. Dask runs any code that it is sent.
+All connections are therefore encrypted, and both ends must show a certificate. This process creates the
+certificate and gives it to the processes that it starts. No other user of the machine has it.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ import asyncio
 import hashlib
 import logging
 import re
+import signal
 import threading
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -30,10 +30,10 @@ from typing import Any, NamedTuple
 
 from tutti.experiments.plugins import Loaded
 from tutti.experiments.runner.manifest import versions
-from tutti.experiments.runner.pool import Call, Running, Setting, cause, known_bounds, outcome_of
+from tutti.experiments.runner.pool import Call, Running, Setting, known_bounds, outcome_of
 from tutti.experiments.runner.study import KEPT, Task, TaskOutcome, failure
 from tutti.topologies.errors import InputError, TuttiError, installing
-from tutti.topologies.processes import WAITS, CallEnd, Caller, Worker
+from tutti.topologies.processes import WAITS, Worker, inherited
 from tutti.topologies.units import format_size
 
 ADDRESS = re.compile(r"[a-z]+://.+:\d+")
@@ -60,9 +60,9 @@ class ClusterLimits(NamedTuple):
 
 LIMITS = ClusterLimits(answer=10.0, look=0.5, ahead=3, here=256)
 WORKING = frozenset({"running", "paused", "closing_gracefully"})
-"""What a Dask worker is while it may still hand in a row."""
+"""Statuses of a Dask worker that may still deliver a row."""
 RUNS = "tutti"
-"""What rows are called on the cluster, and the workers' word on those that they run among their metrics."""
+"""The name of rows on the cluster, and of the workers' metric that lists the rows that they run."""
 MEMORY = "memory"
 """The Dask resource, in bytes, that a row with a limit of memory takes where workers have it."""
 
@@ -77,7 +77,7 @@ class DaskCluster:
     setting
         What the tasks share.
     most
-        So many workers at most are started here.
+        Largest number of workers that are started here.
 
     Raises
     ------
@@ -87,7 +87,7 @@ class DaskCluster:
 
     def __init__(self, address: str, setting: Setting, most: int = LIMITS.here) -> None:
         self.address, self._setting, self._most, self._stack = address, setting, most, ExitStack()
-        self._here: LocalCluster | None = None
+        self._here: Any = None
         self._threads, self._looked = 1, -LIMITS.look
         self._fit = set[str]()
         self._named = dict[str, Task]()
@@ -96,8 +96,9 @@ class DaskCluster:
         with ExitStack() as stack:
             security = None
             if self.address.startswith(HERE):
-                self._here = stack.enter_context(LocalCluster(min(count_of(self.address), self._most)))
-                self.address, security = self._here.address, self._here.security
+                count = min(count_of(self.address), self._most)
+                self._here = stack.enter_context(_cluster_here(count))
+                self.address, security = self._here.scheduler_address, self._here.security
             self._client = stack.enter_context(_client(self.address, security))
             if self._here is not None:
                 self._client.wait_for_workers(1)
@@ -120,10 +121,10 @@ class DaskCluster:
         done = _dask(self.address).as_completed(loop=self._client.loop, with_results=True, raise_errors=False)
         while True:
             while len(running) < self._room() and (task := next(waiting, None)) is not None:
-                key = self._key(task)
-                self._named[key] = task
-                running.add(key)
-                done.add(self._submit(key, task, known_bounds(task, bounds)))
+                future = self._submit(task, known_bounds(task, bounds))
+                self._named[future.key] = task
+                running.add(future.key)
+                done.add(future)
             if not running:
                 return
             future, result = next(done)
@@ -160,16 +161,13 @@ class DaskCluster:
     @property
     def workers(self) -> list[int]:
         """The processes of the workers that were started here."""
-        return [] if self._here is None else [worker.process.pid for worker in self._here.workers]
+        return [] if self._here is None else [nanny.pid for nanny in self._here.workers.values()]
 
-    def _key(self, task: Task) -> str:
-        """Return a hash of all that determines what comes of a task, what it may take included."""
+    def _submit(self, task: Task, known: Mapping[str, Any]) -> Any:
+        """Return the future of a task, whose key is a hash of all that determines its outcome."""
         setting = replace(self._setting, directory=Path())
         determined = repr((task.key, task.time_limit, task.memory, setting)).encode()
-        return f"{RUNS}-{hashlib.sha256(determined).hexdigest()}"  # alike to Dask, by the word before
-
-    def _submit(self, key: str, task: Task, known: Mapping[str, Any]) -> Any:
-        """Return the future of a task."""
+        key = f"{RUNS}-{hashlib.sha256(determined).hexdigest()}"  # Dask takes the word before for the kind
         counted = any(MEMORY in worker["resources"] for worker in self._workers())
         needs = {} if task.memory is None or not counted else {MEMORY: task.memory}
         call = Call(task, known, self._setting)
@@ -203,8 +201,7 @@ class DaskCluster:
     def _outcome(self, task: Task, future: Any, result: Any) -> TaskOutcome:
         """Return what became of a task; `result` is an error where the future's status says so."""
         if future.status == "finished":
-            row: TaskOutcome = result
-            return row
+            return result
         error = future.exception() if future.status == "error" else None
         if isinstance(error, _dask(self.address).KilledWorker):
             many = error.allowed_failures + 1
@@ -237,83 +234,29 @@ def hush() -> None:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
-class LocalCluster:
-    """A scheduler and workers on this machine; use it in a ``with`` block.
-
-    Parameters
-    ----------
-    count
-        Workers.
-
-    Attributes
-    ----------
-    address
-        Of the scheduler.
-    security
-        The certificate and its key, which live in memory as long as the cluster.
-    workers
-        Their processes.
-    """
-
-    def __init__(self, count: int) -> None:
-        try:
-            self.security = import_module("distributed").Security.temporary()
-        except ImportError:
-            what = f"--scheduler {HERE}N needs Dask and cryptography"
-            raise InputError(f"{what}: {installing('cluster')}") from None
-        self._count, self.workers = count, list[Worker]()
-        self._closing = threading.Event()
-        self._watch = threading.Thread(target=self._mend, daemon=True)
-
-    def __enter__(self) -> LocalCluster:
-        self._scheduler, self.address = _served((None, self.security))
-        self._watch.start()
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._closing.set()
-        self._watch.join()
-        for process in (*self.workers, self._scheduler):
-            process.end()
-
-    def _mend(self) -> None:
-        """Start workers, and others for those that have ended."""
-        while True:
-            self.workers = [worker for worker in self.workers if worker.process.exitcode is None]
-            while len(self.workers) < self._count and not self._closing.is_set():
-                self.workers.append(_served((self.address, self.security))[0])
-            if self._closing.wait(LIMITS.look):
-                return
-
-
-def _served(call: Any) -> tuple[Worker, str]:
-    """Start a process that serves Dask, and return it with its address."""
-    process = Worker.fresh("tutti.experiments.runner.cluster:be_server")
-    process.give(call)
-    ended = process.finish()
-    if ended.how is not CallEnd.ANSWER:
-        raise TuttiError(f"a Dask process could not start: {cause(ended)}")
-    return process, ended.answer
-
-
-def be_server(caller: Caller) -> None:
-    """Be a Dask scheduler, or a worker of one thread for that at an address, until the parent ends."""
-    dask = import_module("distributed")
+@contextmanager
+def _cluster_here(count: int) -> Iterator[Any]:
+    """Yield a Dask cluster of a scheduler in this process and `count` workers, which Dask starts again."""
+    try:
+        security = import_module("distributed").Security.temporary()
+    except ImportError:
+        what = f"--scheduler {HERE}N needs Dask and cryptography"
+        raise InputError(f"{what}: {installing('cluster')}") from None
+    how = {"n_workers": count, "threads_per_worker": 1, "memory_limit": 0, "preload": __name__}
+    port = {"dashboard_address": "127.0.0.1:0"}  # of statistics over HTTP, which has no fixed number
+    with inherited():  # by Dask's thread and what that starts
+        made = import_module("distributed").LocalCluster(
+            **how, security=security, dashboard_address=None, scheduler_kwargs=port
+        )
     hush()
+    with made:
+        yield made
 
-    async def served(call: tuple[str | None, Any]) -> str:
-        scheduler, security = call
-        how = {"host": "127.0.0.1", "protocol": "tls", "security": security}
-        if scheduler is None:
-            server = dask.Scheduler(port=0, dashboard=False, dashboard_address="127.0.0.1:0", **how)
-        else:
-            server = dask.Worker(scheduler, nthreads=1, memory_limit=0, **how)
-        address: str = (await server).address
-        return address
 
-    loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, daemon=True).start()
-    caller.serve(lambda call: asyncio.run_coroutine_threadsafe(served(call), loop).result())
+def dask_setup(worker: Any) -> None:
+    """Leave Ctrl-C and messages to the process that started a worker; Dask calls this in workers here."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    hush()
 
 
 def check_address(address: str) -> None:
@@ -362,7 +305,7 @@ def _attended(row: Call, key: str, worker: Any) -> TaskOutcome:
         ended = process.step()
         if ended is None and not _wanted(key, worker):
             process.end()
-            raise import_module("distributed").Reschedule  # elsewhere, if somebody wants it again
+            raise import_module("distributed").Reschedule  # elsewhere, if it is wanted again
     return outcome_of(row.task, ended)
 
 
@@ -378,7 +321,7 @@ def unfit(theirs: Mapping[str, str]) -> str:
 
 
 _began: dict[str, float] = {}
-"""When each row began that runs here, on the monotonic clock."""
+"""The time on the monotonic clock at which each row that runs here began."""
 
 
 def began_here(worker: Any) -> dict[str, float]:
@@ -395,7 +338,7 @@ def _process(plugins: Loaded | None) -> Worker:
     if process is not None and _here.plugins != plugins:
         process.end(WAITS.shutdown)
     if process is None or process.process.exitcode is not None:
-        process = _here.process = Worker.fresh("tutti.experiments.runner.pool:work_afar")
+        process = _here.process = Worker.fresh("tutti.experiments.runner.pool:work")
         _here.plugins = plugins
     return process
 
@@ -412,7 +355,7 @@ def _in_words(error: Exception) -> str:
 
 
 def _dask(address: str) -> Any:
-    """Return the package, which is slow to import, and which not everyone has."""
+    """Return the package, which is slow to import and may not be installed."""
     try:
         return import_module("distributed")
     except ImportError:
@@ -447,5 +390,4 @@ async def _kind(address: str, security: Any) -> str:
     """Return what answers at an address: a client would wait endlessly for anything but a scheduler."""
     how = security.get_connection_args("client")
     async with _dask(address).rpc(address, timeout=LIMITS.answer, connection_args=how) as there:
-        kind: str = (await asyncio.wait_for(there.identity(), LIMITS.answer))["type"]
-        return kind
+        return (await asyncio.wait_for(there.identity(), LIMITS.answer))["type"]

@@ -23,6 +23,7 @@ from tutti.experiments import plugins
 from tutti.topologies.errors import InputError, TuttiError, suggestion
 from tutti.topologies.files import read_text
 from tutti.topologies.options import time_text
+from tutti.topologies.processes import load
 
 KeepSchedules = Literal["all", "best", "none"]
 SIZE_EXAMPLE = '"1MB"'
@@ -97,10 +98,10 @@ class ReportTable(Table):
 
 
 class MachinesTable(Table):
-    """``[run]`` of a study of training, and what the tables of other studies say besides: where it runs."""
+    """``[run]`` of a study of training, and the part of other studies' tables that says where they run."""
 
     PLACE: ClassVar[str] = "[run]"
-    """What messages call it."""
+    """The name of the table in messages."""
 
     workers: int | None = None
     scheduler: str | None = None
@@ -138,34 +139,41 @@ class Document(Table):
 
 
 class StudyKind(NamedTuple):
-    """What a kind of study is.
+    """A kind of study. The modules that it names are imported when they are needed: they import much.
 
     Parameters
     ----------
     plan
-        The module below `tutti.experiments` whose ``study_of`` makes a study of a config and the methods. It
-        is imported when it is asked for, as it brings solvers or models along.
+        The module below `tutti.experiments` whose ``study_of`` makes a study of a config and the methods.
+    page
+        ``"module:NAME"`` below `tutti.experiments` of the function that draws the page of a folder of
+        results.
     needed, others
-        The tables that a config must have, and those that it may have besides.
-    marks
-        Tables any of which gives the kind away where the config does not say it.
+        The tables that a config must have, and those that it may have.
     """
 
     plan: str
+    page: str
     needed: tuple[str, ...]
-    others: tuple[str, ...]
-    marks: frozenset[str]
+    others: tuple[str, ...] = ()
+
+    def draw(self, directory: Path, page: Path | None = None) -> Path:
+        """Draw the page of a folder of results, in `page` or else in the folder, and return its path."""
+        return load(f"tutti.experiments.{self.page}")(directory, page=page)
 
 
-_SOLVED, _COMPARED, _RUN = ("study", "instance"), ("topology", "collective", "method"), ("run", "report")
+_COMPARED, _RUN = ("topology", "collective", "method"), ("run", "report")
+_SOLVED, _TRAINED = ("study", "instance", "solver"), ("job", "method")
 KINDS = {
-    "solvers": StudyKind("solver_study.tasks", (*_SOLVED, "solver"), (), frozenset(_SOLVED)),
-    "training": StudyKind("training.study", ("job", "method"), ("stated", "run"), frozenset({"job"})),
-    "failures": StudyKind("resilience.study", (*_COMPARED, "failures"), _RUN, frozenset({"failures"})),
-    "schedules": StudyKind("runner.plan", _COMPARED, _RUN, frozenset()),
+    "schedules": StudyKind("runner.plan", "report:write_report", _COMPARED, _RUN),
+    "solvers": StudyKind("solver_study.tasks", "solver_study.report:write_study_report", _SOLVED),
+    "training": StudyKind("training.study", "training.report:write_page", _TRAINED, ("stated", "run")),
+    "failures": StudyKind("resilience.study", "resilience.report:write_page", (*_COMPARED, "failures"), _RUN),
 }
-"""The kinds of studies that a config can be. One that does not say it is of the first kind that is given
-away, or of the last."""
+"""The kinds of studies that a config can be."""
+MARKS = {"study": "solvers", "instance": "solvers", "job": "training", "failures": "failures"}
+"""Tables that give the kind away where the config does not say it; without any of them it is the first kind.
+The first of them that the config has decides."""
 
 T = TypeVar("T", bound=Table)
 R = TypeVar("R")
@@ -225,8 +233,7 @@ class Config:
 
 def kind_of(tables: Mapping[str, Any]) -> str:
     """Return the kind of study that a config's tables are of."""
-    marked = (kind for kind, about in KINDS.items() if about.marks & tables.keys())
-    return tables.get("kind") or next(marked, "schedules")
+    return tables.get("kind") or next((MARKS[name] for name in MARKS if name in tables), "schedules")
 
 
 def read_config(path: Path | str) -> Config:
@@ -257,8 +264,8 @@ def parse_config(text: str, path: str = "config") -> Config:
     """
     given = parse_toml(text, path)
     document, kind = read_table(Document, given, path), kind_of(given)
-    _, needed, others, _ = KINDS[kind]
-    allowed = ["name", "kind", "plugins", *needed, *others]
+    needed = KINDS[kind].needed
+    allowed = ["name", "kind", "plugins", *needed, *KINDS[kind].others]
     if unknown := next((name for name in given if name not in allowed), None):
         raise InputError(f"{path}: a study of {kind} has no '{unknown}'; it has {', '.join(allowed)}")
     if missing := next((name for name in needed if name not in given), None):
@@ -290,7 +297,7 @@ def read_tables(
 ) -> tuple[Placed[T], ...]:
     """Return the tables of one name, swept, each with its place."""
     places = [f"{path}: [[{name}]] {number}" for number in range(1, len(tables) + 1)]
-    count = sum(map(combinations, tables, places))
+    count = sum(math.prod(map(len, sweeps(*one).values())) for one in zip(tables, places, strict=True))
     if count > MOST_TABLES:
         raise InputError(f"{path}: [[{name}]] and its sweeps make {count} tables; at most {MOST_TABLES}")
     return tuple(
@@ -300,10 +307,10 @@ def read_tables(
     )
 
 
-def read_table(kind: type[T], values: Mapping[str, Any], where: str) -> T:
-    """Return a table, checked strictly; an error names the place and the key."""
+def read_table(kind: type[T], values: Mapping[str, Any] | str, where: str) -> T:
+    """Return a table, or one in a JSON text, checked strictly; an error names the place and the key."""
     try:
-        return kind.model_validate(values)
+        return (kind.model_validate_json if isinstance(values, str) else kind.model_validate)(values)
     except ValidationError as error:
         # A misspelt key explains the missing one.
         first = min(error.errors(), key=lambda details: details["type"] != "extra_forbidden")
@@ -311,7 +318,9 @@ def read_table(kind: type[T], values: Mapping[str, Any], where: str) -> T:
 
 
 def _reason(kind: type[Table], error: str, place: tuple[int | str, ...], details: Mapping[str, Any]) -> str:
-    """Say what is wrong with one key."""
+    """Say what is wrong with one key, or with the whole."""
+    if not place:
+        return str(details["msg"])
     key = str(place[0])
     if error == "extra_forbidden" and len(place) > 1:
         return f"'{key}': unknown key '{place[-1]}'"
@@ -327,13 +336,8 @@ def _reason(kind: type[Table], error: str, place: tuple[int | str, ...], details
     if key == "sizes" and isinstance(value, (int, Decimal)):
         return f"size {value} has no unit; write it as text, such as {SIZE_EXAMPLE}"
     wanted = str(details["msg"]).removeprefix("Input should be ").replace("dictionary", "table")
-    return f"'{key}' must be {wanted}, not {_shown(value)}"
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(value) if isinstance(value, Decimal) else repr(value)
+    shown = str(value).lower() if isinstance(value, bool | Decimal) else repr(value)
+    return f"'{key}' must be {wanted}, not {shown}"
 
 
 def at(where: str, function: Callable[..., R], *arguments: Any) -> R:
@@ -362,10 +366,9 @@ def distinct_seeds(seeds: Sequence[int]) -> tuple[int, ...]:
 
 
 def expand(table: Mapping[str, Any], keys: Collection[str], where: str) -> Iterator[tuple[Values, str]]:
-    """Yield every table of the grid, with the place and the values that made it.
+    """Yield the tables that a table with sweeps stands for, each with its place.
 
-    A key of the sweep that is one of `keys` sets it, any other fills placeholders. The last key varies
-    fastest. A nested table may have a sweep of its own, which sets its keys.
+    A table in it may have a sweep of its own, which sets its keys.
 
     Raises
     ------
@@ -378,27 +381,24 @@ def expand(table: Mapping[str, Any], keys: Collection[str], where: str) -> Itera
     >>> [table["spec"] for table, _ in grid]
     ['ring:4', 'ring:8']
     """
-    inner, axes = _inner_axes(table, where), _axes(table.get("sweep", {}), where)
-    for inner_values in itertools.product(*inner.values()):
-        flat = {key: _without_sweep(value) for key, value in table.items() if key != "sweep"}
-        for (key, name), value in zip(inner, inner_values, strict=True):
-            flat[key][name] = value
-        used = {name for text in _texts(flat) for name in PLACEHOLDER.findall(text)}
-        for key in axes:
-            if key not in keys and key not in used:
-                known = suggestion(key, [*keys, *used])
-                raise InputError(f"{where}, sweep: '{key}' is no key, and no text has {{{key}}}{known}")
-        for values in itertools.product(*axes.values()):
-            chosen = dict(zip(axes, values, strict=True))
-            names = [*axes, *(name for _, name in inner)]
-            notes = [f"{name} = {value}" for name, value in zip(names, (*values, *inner_values), strict=True)]
-            place = f"{where} ({', '.join(notes)})" if notes else where
-            filled = {key: value for key, value in chosen.items() if key in keys}
-            yield _fill({**flat, **filled}, chosen, place), place
+    axes, used = sweeps(table, where), set(PLACEHOLDER.findall(repr(table)))
+    for inner, name in axes:
+        if not inner and name not in keys and name not in used:
+            known = suggestion(name, [*keys, *used])
+            raise InputError(f"{where}, sweep: '{name}' is no key, and no text has {{{name}}}{known}")
+    for values in itertools.product(*axes.values()):
+        chosen = sorted(zip(axes, values, strict=True), key=lambda one: one[0][0] != "")
+        filled = {key: _without_sweep(value) for key, value in table.items() if key != "sweep"}
+        for (inner, name), value in chosen:
+            if inner or name in keys:
+                (filled[inner] if inner else filled)[name] = value
+        notes = ", ".join(f"{name} = {value}" for (_, name), value in chosen)
+        place = f"{where} ({notes})" if notes else where
+        yield _fill(filled, {name: value for (inner, name), value in chosen if not inner}, place), place
 
 
-def combinations(table: Mapping[str, Any], where: str) -> int:
-    """Return how many tables `expand` yields.
+def sweeps(table: Mapping[str, Any], where: str) -> dict[tuple[str, str], list[Any]]:
+    """Return the values of a table's sweeps, by the key of the table in it that has one, or "", and its own.
 
     Raises
     ------
@@ -407,43 +407,25 @@ def combinations(table: Mapping[str, Any], where: str) -> int:
 
     Examples
     --------
-    >>> combinations({"sweep": {"n": [4, 8]}, "options": {"sweep": {"chunks": [1, 2, 3]}}}, "[[method]] 1")
-    6
+    >>> sweeps({"sweep": {"n": [4, 8]}, "options": {"sweep": {"chunks": [1, 2]}}}, "[[method]] 1")
+    {('options', 'chunks'): [1, 2], ('', 'n'): [4, 8]}
     """
-    inner, axes = _inner_axes(table, where), _axes(table.get("sweep", {}), where)
-    return math.prod(map(len, (*inner.values(), *axes.values())))
-
-
-def _inner_axes(table: Mapping[str, Any], where: str) -> dict[tuple[str, str], list[Any]]:
-    """Return the values of the sweeps that tables in it have, by the key of such a table and its own key."""
-    swept = [key for key, value in table.items() if isinstance(value, dict) and "sweep" in value]
-    return {
-        (key, name): values
-        for key in swept
-        if key != "sweep"
-        for name, values in _axes(table[key]["sweep"], f"{where}, {key}").items()
-    }
+    inside = {key: value for key, value in table.items() if isinstance(value, dict) and key != "sweep"}
+    found = {}
+    for inner, swept in (*inside.items(), ("", table)):
+        place, sweep = f"{where}, {inner}" if inner else where, swept.get("sweep", {})
+        if not isinstance(sweep, dict):
+            raise InputError(f"{place}: sweep is {sweep!r}; write it as {{key = [value, ...]}}")
+        for name, values in sweep.items():
+            if not isinstance(values, list) or not values:
+                said = f"'{name}' is {values!r}; give a list of values, such as [4, 8]"
+                raise InputError(f"{place}, sweep: {said}")
+            found[inner, name] = values
+    return found
 
 
 def _without_sweep(value: Any) -> Any:
     return {key: of for key, of in value.items() if key != "sweep"} if isinstance(value, dict) else value
-
-
-def _axes(sweep: Any, where: str) -> dict[str, list[Any]]:
-    if not isinstance(sweep, dict):
-        raise InputError(f"{where}: sweep is {sweep!r}; write it as {{key = [value, ...]}}")
-    for key, values in sweep.items():
-        if not isinstance(values, list) or not values:
-            raise InputError(f"{where}, sweep: '{key}' is {values!r}; give a list of values, such as [4, 8]")
-    return sweep
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, (list, dict)):
-        for inner in value.values() if isinstance(value, dict) else value:
-            yield from _texts(inner)
 
 
 def _fill(value: Any, chosen: Mapping[str, Any], where: str) -> Any:

@@ -1,4 +1,4 @@
-"""What is said of a verified schedule: exact cost, simulated time, and the gap to a proven bound.
+"""The judgement of a verified schedule: exact cost, simulated time, and the gap to a proven bound.
 
 The time of a flow is that of its best pipelining (`schedules.simulation.pipelining`). The gap table compares
 the methods: one line for each network, collective and size.
@@ -10,8 +10,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from tutti.models.bounds import Bound, best_bound
 from tutti.models.bounds.latency import AlphaDistances, distance_bound
 from tutti.models.bounds.traffic import Traffic
 from tutti.schedules.collective import Collective
-from tutti.schedules.cost import StepCost, TotalCost, step_cost, total_cost
+from tutti.schedules.cost import step_cost, total_cost
 from tutti.schedules.schedule import Clock, Schedule
 from tutti.schedules.simulation.pipelining import best_slices
 from tutti.schedules.simulation.simulate import simulate
@@ -78,79 +77,76 @@ class ProvenBound:
 
     def or_better(self, bounds: Iterable[Bound], size: Fraction) -> ProvenBound:
         """Return the largest of this and of other bounds, checked ones, for M = `size` bytes."""
-        others = [
-            ProvenBound(Fraction(bound.time(size)), str(bound.kind), self.computed_s) for bound in bounds
-        ]
-        return max([self, *others], key=lambda bound: bound.seconds)
+        others = ((Fraction(bound.time(size)), str(bound.kind)) for bound in bounds)
+        every = (self, *(ProvenBound(*other, self.computed_s) for other in others))
+        return max(every, key=lambda bound: bound.seconds)
 
 
-@dataclass(frozen=True, eq=False)
-class Cost:
-    """What a schedule costs at every size, exact; computed when asked for."""
+class Cost(NamedTuple):
+    """Costs of a schedule that hold at every size, exact.
 
-    schedule: Schedule
-
-    @cached_property
-    def _total(self) -> TotalCost:
-        return total_cost(self.schedule)
-
-    @property
-    def congestion(self) -> Fraction:
-        """Seconds per 10^9 bytes of M."""
-        return self._total.congestion * GIGA
-
-    def global_bytes(self, size: Fraction) -> float | None:
-        """Return what leaves hosts at M = `size` bytes, each byte as often as it does; None without hosts."""
-        share = self._total.between_hosts
-        return None if share is None else float(share * size)
-
-    @cached_property
-    def tl_steps(self) -> int | None:
-        """T_L in comm steps, where steps follow one another: the time is then at least T_L times the least α.
-
+    Parameters
+    ----------
+    schedule
+        The schedule.
+    congestion
+        Seconds per 10^9 bytes of M.
+    between_hosts
+        Share of M that leaves hosts, each byte as often as it does; None without hosts.
+    tl_steps
+        T_L in comm steps, where steps follow one another: the time is then at least T_L times the least α.
         None under the other clocks, for a schedule made for one size (A.5.3), and where messages overtake
         those of earlier steps: T_L and T_B would then overstate the time.
-        """
-        if self._steps is None:
-            return None
-        schedule, steps = self.schedule, self._steps.tl_steps
-        topology, traffic = schedule.topology, Traffic.of(schedule.collective)
-        least = steps * min(topology.alpha, default=Fraction(0))
-        farthest = distance_bound(topology, traffic, AlphaDistances(topology))
-        if farthest is not None and farthest.value >= least:  # then no simulation is needed to know it
-            return steps
-        return steps if simulate(schedule, ONE_BYTE).time >= float(least) * (1 - ROUNDING) else None
+    tb
+        T_B in units of M/B; None where links differ or under the other clocks.
+    tc
+        T_C in units of M γ (dissertation, A.3.4); None where nothing is reduced, or under other clocks.
+    """
 
-    @cached_property
-    def tb_factor(self) -> Fraction | None:
-        """T_B in units of M/B; None where links differ or under the other clocks."""
-        return self._steps.tb if self._steps else None
+    schedule: Schedule
+    congestion: Fraction
+    between_hosts: Fraction | None
+    tl_steps: int | None = None
+    tb: Fraction | None = None
+    tc: Fraction | None = None
 
-    @property
-    def tc(self) -> Fraction | None:
-        """T_C in units of M γ (dissertation, A.3.4); None where nothing is reduced, or under other clocks."""
-        return self._steps.tc or None if self._steps else None
-
-    @cached_property
-    def _steps(self) -> StepCost | None:
-        by_steps = self.schedule.clock is Clock.STEP and self.schedule.size is None
-        return step_cost(self.schedule) if by_steps else None
+    @classmethod
+    def of(cls, schedule: Schedule) -> Cost:
+        """Return the costs of a schedule."""
+        total = total_cost(schedule)
+        found = cls(schedule, total.congestion * GIGA, total.between_hosts)
+        if schedule.clock is not Clock.STEP or schedule.size is not None:
+            return found
+        steps = step_cost(schedule)
+        in_turn = _one_after_the_other(schedule, steps.tl_steps)
+        return found._replace(tl_steps=steps.tl_steps if in_turn else None, tb=steps.tb, tc=steps.tc or None)
 
     def columns(self) -> dict[str, Any]:
         """Return the columns of a result row that hold at every size."""
-        tb, tc, stats = self.tb_factor, self.tc, self.schedule.stats
+        exact, stats = {"tb": self.tb, "tc": self.tc}, self.schedule.stats
         return {
             "tl_steps": self.tl_steps,
-            "tb_factor": None if tb is None else float(tb),
-            "tb_exact": None if tb is None else str(tb),
-            "tc_factor": None if tc is None else float(tc),
-            "tc_exact": None if tc is None else str(tc),
+            **{f"{name}_factor": None if value is None else float(value) for name, value in exact.items()},
+            **{f"{name}_exact": None if value is None else str(value) for name, value in exact.items()},
             "congestion": float(self.congestion),
             "congestion_exact": str(self.congestion),
             "transfers": len(self.schedule),
             "clock": str(self.schedule.clock),
             **{name: _plain(stats[name]) for name in STATS if stats.get(name) is not None},
         }
+
+    def global_bytes(self, size: Fraction) -> float | None:
+        """Return what leaves hosts at M = `size` bytes, each byte as often as it does; None without hosts."""
+        return None if self.between_hosts is None else float(self.between_hosts * size)
+
+
+def _one_after_the_other(schedule: Schedule, steps: int) -> bool:
+    """Whether the time is at least the least α for each step; often a bound says so without a simulation."""
+    topology, traffic = schedule.topology, Traffic.of(schedule.collective)
+    least = steps * min(topology.alpha, default=Fraction(0))
+    farthest = distance_bound(topology, traffic, AlphaDistances(topology))
+    proven = farthest is not None and farthest.value >= least
+    return proven or simulate(schedule, ONE_BYTE).time >= float(least) * (1 - ROUNDING)
 
 
 def _plain(value: Any) -> Any:
@@ -199,17 +195,11 @@ def too_fast(row: Row) -> bool:
 
 
 def notes(schedule: Schedule, size: Fraction) -> str:
-    """Return what is to be said beside a result: by the method (``stats["note"]``), and `rounding_note`."""
-    said = [schedule.stats.get("note", ""), width_note(schedule.stats), rounding_note(schedule, size)]
-    return "; ".join(filter(None, said))
-
-
-def width_note(stats: Mapping[str, Any]) -> str:
-    """Return how far a method may be from the optimum of its own model, where that is far; else nothing."""
-    gap = stats.get("solver_gap")
-    if gap is None or gap <= WIDE_GAP:
-        return ""
-    return f"the solver's solution is only known to be within {gap:.2%} of its optimum"
+    """Return the notes beside a result: the method's own, a solver's gap that is wide, `rounding_note`."""
+    said, gap = [schedule.stats.get("note", "")], schedule.stats.get("solver_gap")
+    if gap is not None and gap > WIDE_GAP:
+        said.append(f"the solver's solution is only known to be within {gap:.2%} of its optimum")
+    return "; ".join(filter(None, [*said, rounding_note(schedule, size)]))
 
 
 def rounding_note(schedule: Schedule, size: Fraction) -> str:
@@ -260,12 +250,17 @@ def with_speedups(rows: Iterable[Row], baseline: str) -> list[dict[str, Any]]:
 class GapTableBuilder:
     """The gap table, from the rows of one instance after the other.
 
-    Columns: ``topology, collective, size_bytes``; ``bound_us, bound_kind``, the largest proven lower bound;
-    ``exact_us, exact_method, exact_for``, the best exact method and the sense in which it is optimal;
-    ``best_us, best_method, best_gap``, the best of all (equal ones: the first of the config), of which
-    ``best_gap`` is what bound and schedules leave open; one column a method, its gap to the bound, empty
-    where it has none; ``bound_s``, the seconds that the bound took, and `SAID` of each method. Several seeds
-    of one method share a column, which holds the best.
+    Its columns are, in order:
+
+    - ``topology, collective, size_bytes``.
+    - ``bound_us, bound_kind``: the largest proven lower bound.
+    - ``exact_us, exact_method, exact_for``: the best exact method and the sense in which it is optimal.
+    - ``best_us, best_method, best_gap``: the best of all (of equal ones the first of the config). Its gap is
+      what bound and schedules leave open.
+    - A column for each method: its gap to the bound, empty where it has none. Several seeds of one method
+      share a column, which holds the best.
+    - ``bound_s``: the seconds that the bound took.
+    - `SAID` of each method.
     """
 
     def __init__(self) -> None:
@@ -319,9 +314,9 @@ def _line(instance: tuple[Any, ...], rows: list[Row]) -> dict[str, Any]:
 
 
 SAID = ("time_us", "over_best", "over_exact", "worst_seed_us", "synth_s")
-"""What the gap table says of each method after the gaps: its time; (time - best)/best, what its schedule
-loses; its time over that of the best exact method; the time of its worst seed, of several; the seconds of all
-seeds."""
+"""Columns of each method after the gaps in the gap table. They are its time; (time - best)/best, the loss of
+its schedule; its time over that of the best exact method; the time of its worst seed, of several; and the
+seconds of all seeds."""
 
 
 def _said(rows: list[Row], best: Row, exact: Row | None) -> dict[str, Any]:

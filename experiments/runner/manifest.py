@@ -1,4 +1,4 @@
-"""What a run was made with: code, versions, machine, and the manifest that says so."""
+"""The code, versions and machine that a run was made with, and the manifest that names them."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def config_tables(directory: Path) -> dict[str, Any]:
 
 
 def made_with() -> dict[str, Any]:
-    """Return what results depend on besides their config: versions, plug-ins and the machine."""
+    """Return what results depend on beside their config: versions, plug-ins and the machine."""
     return {"versions": versions(), "plugins": plugins.manifest(), "machine": machine()}
 
 

@@ -1,8 +1,9 @@
-"""From a config to tasks: everything is checked here, before anything runs."""
+"""The tasks of a config: everything is checked here, before anything runs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -40,8 +41,8 @@ from tutti.experiments.runner.manifest import task_key
 from tutti.experiments.runner.results import current_row, to_table
 from tutti.experiments.runner.study import Document, Outcomes, Row, Study, TaskOutcome, matches
 from tutti.experiments.runner.tasks import SynthesisTask, topology_digest
-from tutti.schedules.collective import Collective, Kind, collective, concurrent
-from tutti.schedules.dimensions import grouped
+from tutti.schedules.collective import Collective, Kind, concurrent
+from tutti.schedules.dimensions import asked_collective
 from tutti.schedules.method import Method, Problem, first_seeds
 from tutti.topologies.errors import InputError, suggestion
 from tutti.topologies.exact import INT64_MAX
@@ -56,6 +57,8 @@ NEEDED = ("size_bytes", "time_us", "bound_us", "bound_kind")
 """Columns that are read from rows with a time. From other rows only the first column is read."""
 NAMED = ("collective", "method", "options")
 """Columns that stand, in this order, in the text of a task."""
+ODD = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, pa.ArrowException)
+"""Errors of entries whose values are not what they should be: what earlier code wrote had no checksum."""
 
 TASK_FORMAT = "tutti.task/1"
 MOST_TASKS = 10**6
@@ -102,8 +105,7 @@ def make_plan(config: Config, methods: Mapping[str, Method]) -> list[SynthesisTa
     approaches = [_approach(placed, methods, memory) for placed in config.tables(MethodTable, "method")]
     _refuse_merging(approaches)
     given = {placed.where: _sizes(placed.where, placed.table.sizes) for placed in collectives}
-    limit = time_limit(config)
-    tasks: list[SynthesisTask] = []
+    limit, tasks, idle = time_limit(config), list[SynthesisTask](), {a.where: a for a in approaches}
     for placed in networks:
         text = placed.table.spec.strip()
         topology = at(placed.where, parse_topology, text)
@@ -113,10 +115,14 @@ def make_plan(config: Config, methods: Mapping[str, Method]) -> list[SynthesisTa
             problem, sizes = Problem(topology, what), given[asked.where] or _own_size(own, asked.where)
             for approach in approaches:
                 if mine := approach.sizes_for(text, str(what), sizes):
+                    idle.pop(approach.where, None)
                     tasks += _tasks(text, digest, problem, approach, mine, limit)
                     if len(tasks) > MOST_TASKS:
                         raise InputError(f"{config.path}: more than {MOST_TASKS} tasks; make several configs")
-    _refuse_idle(approaches, tasks)
+    for left in idle.values():  # patterns that leave a method nothing to do are a slip of the hand
+        sizes_text = f" at {', '.join(map(format_size, left.sizes))}" if left.sizes else ""
+        both = f"topologies = {left.topologies or ['*']} and collectives = {left.collectives or ['*']}"
+        raise InputError(f"{left.where}: nothing in the config matches both {both}{sizes_text}")
     _refuse_duplicates(tasks, config.path)
     return tasks
 
@@ -136,7 +142,6 @@ def study_of(config: Config, methods: Mapping[str, Method]) -> Study:
         config,
         tasks,
         run,
-        report="tutti.experiments.report:write_report",
         arrange=partial(by_instance, baseline=baseline),
         keep_schedules=keep,
         gaps=True,
@@ -195,9 +200,8 @@ def tasks_of(
     InputError
         If an option, or the number of seeds, is wrong.
     """
-    tried = tuple(first_seeds(method, seeds))
-    options, note = build_options(method, given), _seeds_note(method, seeds)
-    approach = Approach(method.name, method, given, options, (tried,), note)
+    tries, note = _seeds(method, seeds)
+    approach = Approach(method.name, method, given, build_options(method, given), tries, note)
     return list(_tasks(problem.topology.name, topology_digest(problem.topology), problem, approach, sizes))
 
 
@@ -212,20 +216,10 @@ def _approach(placed: Placed[MethodTable], methods: Mapping[str, Method], memory
     method = at(placed.where, find_method, table.name, methods)
     given = at(placed.where, current_options, method.name, table.options)
     options = at(placed.where, build_options, method, given)
-    seeds, note = at(placed.where, _seeds, method, table), _seeds_note(method, table.seeds)
+    seeds, note = at(placed.where, _seeds, method, table.seeds)
     wanted = (table.topologies, table.collectives, _sizes(placed.where, table.sizes))
     most = positive(parse_size, table.memory, f"{placed.where}: memory") or memory
     return Approach(placed.where, method, given, options, seeds, note, *wanted, most)
-
-
-def _refuse_idle(approaches: Iterable[Approach], tasks: Iterable[SynthesisTask]) -> None:
-    """Refuse patterns that leave a method nothing to do: a slip of the hand."""
-    cases = {(task.topology, str(task.collective), task.sizes) for task in tasks}
-    idle = next((a for a in approaches if not any(a.sizes_for(*case) for case in cases)), None)
-    if idle is not None:
-        at = f" at {', '.join(map(format_size, idle.sizes))}" if idle.sizes else ""
-        both = f"topologies = {idle.topologies or ['*']} and collectives = {idle.collectives or ['*']}"
-        raise InputError(f"{idle.where}: nothing in the config matches both {both}{at}")
 
 
 def _refuse_merging(approaches: Iterable[Approach]) -> None:
@@ -239,26 +233,19 @@ def _refuse_merging(approaches: Iterable[Approach]) -> None:
             raise InputError(f"{approach.where}: {same}; give all seeds in one of them, or use two configs")
 
 
-def _seeds(method: Method, table: MethodTable) -> tuple[tuple[int, ...], ...]:
-    """Return one tuple for each task: n seeds make one task, a list of them one each.
+def _seeds(method: Method, seeds: int | list[int] | None) -> tuple[tuple[tuple[int, ...], ...], str]:
+    """Return the seeds of each task, and a note where several are asked of a method without randomness.
 
-    Of a method without randomness there is one task, whatever is asked.
+    A number of seeds makes one task, a list of them one for each. A method without randomness has one task.
     """
-    if table.seeds is None:
-        return ((0,),)
-    if isinstance(table.seeds, int):
-        return (tuple(first_seeds(method, table.seeds)),)
-    seeds = distinct_seeds(table.seeds)
-    if max(seeds) > INT64_MAX:
-        raise InputError(f"seeds = {table.seeds}; a seed must be below 2^63")
-    return tuple((seed,) for seed in seeds) if method.seeded else ((0,),)
-
-
-def _seeds_note(method: Method, seeds: int | Sequence[int] | None) -> str:
-    """Return what is said where several seeds are asked of a method without randomness."""
-    if method.seeded or seeds is None or seeds == 1:
-        return ""
-    return f"{method.name} has no randomness, so seeds = {seeds} is one try"
+    note = f"{method.name} has no randomness, so seeds = {seeds} is one try"
+    note = "" if method.seeded or seeds in (None, 1) else note
+    if isinstance(seeds, list):
+        distinct = distinct_seeds(seeds)
+        if max(distinct) > INT64_MAX:
+            raise InputError(f"seeds = {seeds}; a seed must be below 2^63")
+        return tuple((seed,) for seed in distinct) if method.seeded else ((0,),), note
+    return (tuple(first_seeds(method, 1 if seeds is None else seeds)),), note
 
 
 def _own_size(own: Fraction | None, where: str) -> tuple[int]:
@@ -296,34 +283,25 @@ def _collective(table: CollectiveTable, num_ranks: int) -> tuple[Collective, Fra
     """Return the collective, and M in bytes where it says it itself."""
     if table.size is not None:
         raise InputError("size is for one of the parts; the whole has sizes")
-    if isinstance(table.groups, str):
-        if (table.root, table.shards, table.matrix, table.parts) != (None,) * 4:
-            raise InputError("groups by dimensions take no root, shards, matrix and parts")
-        return grouped(table.groups, num_ranks, table.kind)
     if (table.parts is None) == (table.kind == Kind.MIXED):
         raise InputError(f"parts are for kind '{Kind.MIXED}', and needed there; this is '{table.kind}'")
     if table.parts is None:
-        what = _part(table, num_ranks)
-        return what, None if what.own_size is None else Fraction(what.own_size)
+        return _part(table, num_ranks)
     if (table.root, table.shards, table.groups, table.matrix) != (None, None, None, None):
         raise InputError("a mixed collective has no root, shards, groups and matrix; its parts have")
+    if any(isinstance(part.groups, str) for part in table.parts):
+        raise InputError("parts have groups as lists of ranks; groups by dimensions say what each does")
     sizes = [whole_size(part.size, "parts") for part in table.parts if part.size is not None]
     if sizes and len(sizes) < len(table.parts):
         raise InputError("only some of the parts have a size; all or none must")
-    what = concurrent([_part(part, num_ranks) for part in table.parts], sizes or None)
+    what = concurrent([_part(part, num_ranks)[0] for part in table.parts], sizes or None)
     return what, Fraction(max(sizes)) if sizes else None
 
 
-def _part(table: PartTable, num_ranks: int) -> Collective:
-    if isinstance(table.groups, str):
-        raise InputError("parts have groups as lists of ranks; groups by dimensions say what each does")
+def _part(table: PartTable, num_ranks: int) -> tuple[Collective, Fraction | None]:
     shards = None if table.shards is None else [exact_number(str(share)) for share in table.shards]
-    what = collective(
-        table.kind, num_ranks, root=table.root, shards=shards, groups=table.groups, matrix=table.matrix
-    )
-    if shards is not None:
-        _ = what.items  # refuses here what is too far apart to be exact
-    return what
+    how = {"root": table.root, "shards": shards, "matrix": table.matrix}
+    return asked_collective(table.kind, num_ranks, table.groups, **how)
 
 
 def _tasks(
@@ -335,33 +313,29 @@ def _tasks(
     limit: float | None = None,
 ) -> Iterator[SynthesisTask]:
     """Yield a task for each entry of the seeds; and for each size, where the schedule depends on it."""
-    method, topology = approach.method, problem.topology
-    dependent = method.size_dependent(problem, approach.options)
+    method, topology, options = approach.method, problem.topology, approach.options
+    dependent = method.size_dependent(problem, options)
+    counts = {"nodes": topology.num_nodes, "switches": topology.num_switches, "links": topology.num_links}
+    kind, exact_for = method.kind_of(problem, options), method.exactness(options, problem) or None
+    known = counts | {"kind": kind, "exact_for": exact_for, "note": approach.note}
     for group in [(size,) for size in sizes] if dependent else [sizes]:
         for seeds in approach.seeds:
             what = (digest, text, str(problem.collective))
             parts = [*what, method.name, approach.given, seeds, group, approach.note]
             yield SynthesisTask(
                 topology=text,
-                nodes=topology.num_nodes,
-                switches=topology.num_switches,
-                links=topology.num_links,
                 collective=problem.collective,
                 method=method.name,
-                kind=method.kind_of(problem, approach.options),
-                exact_for=method.exactness(approach.options, problem),
                 options=approach.given,
+                known=known,
                 seeded=method.seeded,
                 seeds=seeds,
                 sizes=group,
                 size_dependent=dependent,
                 key=task_key(TASK_FORMAT, *parts),
-                note=approach.note,
                 time_limit=limit,
                 memory=approach.memory,
                 network=digest,
-                before=0,
-                after=0,
             )
 
 
@@ -381,37 +355,51 @@ def rejudge(
 ) -> Iterator[tuple[SynthesisTask, TaskOutcome]]:
     """Yield what is taken over of what other code made of these tasks, with the bounds of this code.
 
-    A result of another version of the code is normally made anew (`experiments.runner.plan`). Where only the
-    bounds have become better, that is a waste: a gap is a time over a bound, and the times are known. So a
-    result is taken over if it is of the same task, with
+    A result of another version of the code is normally computed again (`experiments.runner.plan`). Where only
+    the bounds have become better, that is a waste: a gap is a time over a bound, and the times are known. So
+    a result is taken over if it is of the same task, with
 
     - status ok: its times, and for each size the larger of this code's bound and of the one that its own
       method proved (a certificate that was checked when it was made). A time below the bound is no result:
-      that task is left to be made anew, which says what is wrong;
+      that task is left to be done again, which says what is wrong;
     - status timeout or infeasible: as it is. What was unsupported or failed is asked again.
 
     A topology read from a file is left out, for its content may be another by now.
     """
-    documents = {
-        (document["task"], tuple(row["size_bytes"] for row in document["rows"])): document
-        for document in map(_current, filter(_is_taken, entries))
-    }  # of each task the newest
-    common = _common(documents.values())
+    found: dict[tuple[str, tuple[int, ...]], tuple[Document, dict[str, Fraction]]] = {}  # the newest of each
+    for document in entries:
+        with suppress(*ODD):
+            rows = [current_row(row) for row in document["rows"]]
+            to_table(rows)  # each value is of its column's type
+            proven = {key: Fraction(seconds) for key, (seconds, _) in document["bounds"].items()}
+            needed = NEEDED if document["status"] == "ok" else NEEDED[:1]
+            whole = all(row[name] is not None for row in rows for name in needed)
+            if document["status"] in TAKEN and whole:
+                before, after = (
+                    " ".join(str(row[name]) for name in NAMED if row.get(name))
+                    for row in (document["rows"][0], rows[0])
+                )
+                case = document["task"].replace(before, after, 1), tuple(row["size_bytes"] for row in rows)
+                found[case] = {**document, "rows": rows}, proven
+    common: dict[str, Fraction] = {}  # the largest bound of each case that was no method's own
+    for _, proven in found.values():
+        for key, seconds in proven.items():
+            common[key] = max(common.get(key, seconds), seconds)
     bounds: dict[str, ProvenBound] = {}
     for task in tasks:
-        document = documents.get((str(task), task.sizes))
-        if document is None or not _alike(document, task) or Path(task.topology).exists():
-            continue
-        found = TaskOutcome(document["status"], document["rows"])
-        outcome = judged_again(task, found, bounds, common)
-        if outcome is not None:
-            yield replace(task, time_limit=document["time_limit"]), outcome
+        document, _ = found.get((str(task), task.sizes), ({}, {}))
+        if document and _is_of(document["rows"], task) and not Path(task.topology).exists():
+            outcome = judged_again(task, TaskOutcome(document["status"], document["rows"]), bounds, common)
+            if outcome is not None:
+                yield replace(task, time_limit=document["time_limit"]), outcome
 
 
 def judged_again(
     task: SynthesisTask, outcome: TaskOutcome, bounds: dict[str, ProvenBound], common: Mapping[str, Fraction]
 ) -> TaskOutcome | None:
     """Return an outcome with bounds of this code; None where a time is below its bound.
+
+    For each row the bound is this code's, or that which the row's method proved if that is larger.
 
     Parameters
     ----------
@@ -429,54 +417,15 @@ def judged_again(
         if key not in bounds:
             size = Fraction(row["size_bytes"])
             bounds[key] = ProvenBound.of(parse_topology(task.topology), task.collective, size)
-        used[key] = bounds[key]
-        rows.append(row | bound_columns(row["time_us"], _larger(bounds[key], row, common.get(key))))
-    if any(map(too_fast, rows)):
-        return None
-    return TaskOutcome("ok", rows, used)
+        used[key] = largest = bounds[key]
+        old = ProvenBound(Fraction(row["bound_us"]) / MICRO, row["bound_kind"])
+        if key in common and old.seconds > common[key] * (1 + Fraction(10) ** -GAP_DIGITS):  # beyond rounding
+            largest = max(largest, old, key=lambda bound: bound.seconds)
+        rows.append(row | bound_columns(row["time_us"], largest))
+    return None if any(map(too_fast, rows)) else TaskOutcome("ok", rows, used)
 
 
-def _larger(bound: ProvenBound, row: Row, common: Fraction | None) -> ProvenBound:
-    """Return this code's bound, or the one that the row's method proved if that is larger."""
-    old = Fraction(row["bound_us"]) / MICRO
-    own = common is not None and old > common * (1 + Fraction(10) ** -GAP_DIGITS)  # more than rounding
-    return max(bound, ProvenBound(old, row["bound_kind"]), key=lambda b: b.seconds) if own else bound
-
-
-def _current(document: Document) -> Document:
-    """Return an entry with the names of today: of methods, options and bounds."""
-    rows = [current_row(row) for row in document["rows"]]
-    before, after = (
-        " ".join(str(row[name]) for row in few for name in NAMED if row.get(name))
-        for few in (document["rows"][:1], rows[:1])
-    )
-    return {**document, "task": document["task"].replace(before, after, 1), "rows": rows}
-
-
-def _is_taken(document: Document) -> bool:
-    """Whether it is of an outcome that is taken, and its values are what they should be."""
-    if document["status"] not in TAKEN or not isinstance(document.get("task"), str):
-        return False
-    needed = NEEDED if document["status"] == "ok" else NEEDED[:1]
-    try:
-        to_table(document["rows"])  # each value is of its column's type
-        _common([document])
-        return all(row[name] is not None for row in document["rows"] for name in needed)
-    except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError, pa.ArrowException):
-        return False
-
-
-def _common(documents: Iterable[Document]) -> dict[str, Fraction]:
-    """Return the largest bound of each topology, collective and size that was no method's own."""
-    common: dict[str, Fraction] = {}
-    for document in documents:
-        for key, (seconds, _) in document["bounds"].items():
-            common[key] = max(common.get(key, Fraction(0)), Fraction(seconds))
-    return common
-
-
-def _alike(document: Document, task: SynthesisTask) -> bool:
-    """Whether an entry is of the same network and of as many seeds."""
-    alike = all(row.get(name) == getattr(task, name) for row in document["rows"] for name in SAME)
-    seeds = {row.get("seeds", len(task.seeds)) for row in document["rows"]}
-    return alike and seeds == {len(task.seeds)}
+def _is_of(rows: Sequence[Row], task: SynthesisTask) -> bool:
+    """Whether rows are of the task's network and of as many seeds."""
+    seeds = {row.get("seeds", len(task.seeds)) for row in rows}
+    return seeds == {len(task.seeds)} and all(row.get(one) == task.known[one] for row in rows for one in SAME)

@@ -7,9 +7,9 @@ only its task is lost.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +27,6 @@ from tutti.experiments.runner.study import (
     on_disk,
     perform,
 )
-from tutti.schedules.method import Method
 from tutti.schedules.schedule import Schedule
 from tutti.topologies.errors import TuttiError
 from tutti.topologies.kernels import COMPILATION
@@ -35,12 +34,12 @@ from tutti.topologies.processes import WAITS, CallEnd, Caller, Ended, Worker, lo
 from tutti.topologies.units import MEGA
 
 PRELOADED = ("tutti.experiments.runner.tasks",)
-"""Imported once, by a server that has run nothing and has no threads; workers are forked from it at once."""
+"""Modules that a server imports once; workers are forked from it. It has run nothing and has no threads."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What is the same for all tasks of a run.
+    """The things that all tasks of a run have in common.
 
     Parameters
     ----------
@@ -60,52 +59,6 @@ class Setting:
     plugins: Loaded = field(default_factory=plugins.loaded)
 
 
-def load_methods(registry: str) -> Mapping[str, Method]:
-    """Return the methods under ``"module:NAME"``."""
-    methods: Mapping[str, Method] = load(registry)
-    return methods
-
-
-def work(caller: Caller, setting: Setting) -> None:
-    """Be a worker: perform each task that comes, with the bounds that are known."""
-    COMPILATION.watchers.append((caller.pause_clock, caller.resume_clock))
-    keep = partial(keep_schedule, directory=setting.directory / SCHEDULES)
-    caller.serve(partial(_perform, setting, _workplace(setting, keep, caller)))
-
-
-def work_afar(caller: Caller) -> None:
-    """Be a worker for whoever has the setting with each task, and keeps the schedules itself."""
-    COMPILATION.watchers.append((caller.pause_clock, caller.resume_clock))
-    files: dict[str, bytes] = {}
-    places: dict[Setting, Workplace] = {}
-
-    def keep(schedule: Schedule) -> str:
-        digest, name, data = packed(schedule)
-        files[name] = data
-        return digest
-
-    def perform(call: Any) -> TaskOutcome:
-        files.clear()
-        setting = call.setting
-        if setting not in places:
-            places[setting] = _workplace(setting, keep, caller)
-        outcome = _perform(setting, places[setting], call)
-        return replace(outcome, files=dict(files))
-
-    caller.serve(perform)
-
-
-def _workplace(setting: Setting, keep: Callable[[Schedule], str], caller: Caller) -> Workplace:
-    clock = {SYNTHESIZE: caller.start_clock, JUDGE: caller.stop_clock}  # only a synthesis has a time limit
-
-    def kept(schedule: Schedule) -> str:
-        with on_disk():
-            return keep(schedule)
-
-    methods, told = load_methods(setting.registry), lambda stage: clock[stage]()
-    return Workplace(methods, kept if setting.schedules else None, notify=told, directory=setting.directory)
-
-
 @dataclass(frozen=True)
 class Call:
     """A task, what is known of its bounds, and the setting where the worker has none of its own."""
@@ -115,11 +68,37 @@ class Call:
     setting: Setting | None = None
 
 
-def _perform(setting: Setting, place: Workplace, call: Call) -> TaskOutcome:
-    place.bounds.update(call.bounds)
-    with on_disk():
-        plugins.load_same(setting.plugins)
-    return perform(call.task, place)
+def work(caller: Caller, own: Setting | None = None) -> None:
+    """Be a worker: perform each task that comes, with the bounds that are known.
+
+    A worker with a setting of its own keeps the schedules. For another one the setting comes with each task,
+    and the schedules go back as files in the outcome.
+    """
+    COMPILATION.watchers.append((caller.pause_clock, caller.resume_clock))
+    clock = {SYNTHESIZE: caller.start_clock, JUDGE: caller.stop_clock}  # only a synthesis has a time limit
+    files: dict[str, bytes] = {}
+
+    def keep(schedule: Schedule) -> str:
+        if own is not None:
+            with on_disk():
+                return keep_schedule(schedule, own.directory / SCHEDULES)
+        digest, name, files[name] = packed(schedule)
+        return digest
+
+    @cache
+    def place_of(setting: Setting) -> Workplace:
+        kept, notify = keep if setting.schedules else None, lambda stage: clock[stage]()
+        return Workplace(load(setting.registry), kept, notify=notify, directory=setting.directory)
+
+    def performed(call: Call) -> TaskOutcome:
+        files.clear()
+        setting = own or call.setting or Setting()
+        place_of(setting).bounds.update(call.bounds)
+        with on_disk():
+            plugins.load_same(setting.plugins)
+        return replace(perform(call.task, place_of(setting)), files=dict(files))
+
+    caller.serve(performed)
 
 
 class Running(NamedTuple):
@@ -197,7 +176,7 @@ class Pool:
 
     def running(self) -> list[Running]:
         """Return what runs now."""
-        now, busy = time.monotonic(), list(self._tasks.items())  # at once: another thread asks
+        now, busy = time.monotonic(), list(self._tasks.items())  # a copy: another thread asks
         return [
             Running(str(task), now - worker.given, f"process {worker.process.pid}")
             for worker, task in busy
@@ -216,8 +195,7 @@ class Pool:
 def outcome_of(task: Task, ended: Ended) -> TaskOutcome:
     """Return what became of a task whose call ended so."""
     if ended.how is CallEnd.ANSWER:
-        outcome: TaskOutcome = ended.answer
-        return outcome
+        return ended.answer
     if ended.how is CallEnd.TIME:
         return TaskOutcome("timeout", task.rows("timeout", task.stopped(ended.stops)))
     if ended.how is CallEnd.MEMORY:
@@ -232,7 +210,7 @@ def known_bounds(task: Task, bounds: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def cause(ended: Ended) -> str:
-    """Return of what a worker died, in words."""
+    """Return the cause of a worker's end, in words."""
     if ended.cause.startswith("SIG"):
         hint = ": often out of memory" if ended.cause == "SIGKILL" else ""
         return f"the worker process was killed by {ended.cause}{hint}"

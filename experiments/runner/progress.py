@@ -1,4 +1,4 @@
-"""How far a run is: a bar on a terminal, a line a minute elsewhere; and that one synthesis goes on."""
+"""Progress of a run: a bar on a terminal, a line a minute elsewhere; and a line while a synthesis lasts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tutti.topologies.progress import listening
 
 
 class Pace(NamedTuple):
-    """How often progress is written, in seconds, and how much of it. With larger times less is written."""
+    """Times in seconds between two writings of progress, and limits on it. Larger times write less."""
 
     silent: float
     """A synthesis that takes less time than this is not shown on a terminal."""
@@ -101,7 +101,7 @@ class Reporter:
 
     def __exit__(self, *error: object) -> None:
         self._over.set()
-        self._watch.join(PACE.look)  # which may wait for a cluster that is gone
+        self._watch.join(PACE.look)  # which may wait for a cluster that has ended
         if self._bar is not None:
             self._bar.stop()
 
@@ -125,14 +125,16 @@ class Reporter:
             with contextlib.suppress(Exception):  # the run itself meets what is wrong, and says it
                 self._now, lacks = self.running(), self.lacks()
             self._mind(lacks)
+            longest = sorted(self._now, key=lambda one: -one.seconds)[: PACE.named]
+            lines = [f"{timedelta(seconds=round(s))} {task} ({place})" for task, s, place in longest]
             if self._bar is not None:
                 most = [(name, left) for name, left in self._left.most_common(PACE.named) if left]
                 methods = (f"{name} {self._all[name] - left}/{self._all[name]}" for name, left in most)
-                self._bar.below = [", ".join(methods), *map(_line, self._longest())]
+                self._bar.below = [", ".join(methods), *lines]
                 self._bar.update(self._line, counts=self._counts())
             elif time.monotonic() - self._logged >= PACE.log:
                 self._logged = time.monotonic()
-                self._print("; ".join([self._counts(), self._end(), *map(_line, self._longest()[:1])]))
+                self._print("; ".join([self._counts(), self._end(), *lines[:1]]))
 
     def _mind(self, lacks: str) -> None:
         """Say what it waits for, when that lasts, and that it waits no more."""
@@ -146,15 +148,16 @@ class Reporter:
     def _counts(self) -> str:
         return f"{self._done}/{self._total} rows, {len(self._now)} running, {self._failed} failed"
 
-    def _longest(self) -> list[Running]:
-        return sorted(self._now, key=lambda one: -one.seconds)[: PACE.named]
-
     def _end(self) -> str:
-        """Return a guess of when it ends, from the rows done in this run."""
+        """Return a guess of when it ends, from the rows done in this run; with the date if on another day."""
         if self._waits or not self._fresh:
             return "its end is not known yet"
-        left = (time.monotonic() - self._started) / self._fresh * self._left.total()
-        return f"ends about {_clock(left)}"
+        seconds = (time.monotonic() - self._started) / self._fresh * self._left.total()
+        try:
+            then = datetime.now().astimezone() + timedelta(seconds=seconds)
+        except OverflowError:
+            return "ends about never"
+        return f"ends about {then:%H:%M}" if seconds < 24 * 3600 else f"ends about {then:%Y-%m-%d %H:%M}"
 
     def _print(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
@@ -166,20 +169,6 @@ def _rows(tasks: Iterable[Task]) -> Counter[str]:
     for task in tasks:
         rows[task.names[-1]] += task.num_rows
     return rows
-
-
-def _line(one: Running) -> str:
-    return f"{timedelta(seconds=round(one.seconds))} {one.task} ({one.where})"
-
-
-def _clock(seconds: float) -> str:
-    """Return the time of day in `seconds` seconds, with the date if it is another day."""
-    try:
-        left = timedelta(seconds=seconds)
-        then = datetime.now().astimezone() + left
-    except OverflowError:
-        return "never"
-    return f"{then:%H:%M}" if left < timedelta(days=1) else f"{then:%Y-%m-%d %H:%M}"
 
 
 class _Bar(Progress):

@@ -49,32 +49,38 @@ COLUMNS = typed("""
     exact_for text, predicted_tl int, predicted_tb text, prediction text, bound_s float, course text,
     tc_factor float, tc_exact text, program_course text
 """)
-"""Name and type of every column, in order. ``congestion`` is in s/GB of M; ``tb_exact``, ``tc_exact`` and
-``congestion_exact`` are the fractions, T_C in units of M γ; ``seeds``: how many were tried; ``schedule``: its
-content hash; ``message``: why there is no result; ``note``: what becomes of a size that does not divide into
-the chunks; ``algorithm``: whose schedule the portfolio chose; ``program``: what ``solver`` solved, by its
-number in the paper; ``speedup``: the least time of the config's baseline at the same size over this one;
-``protocol`` and ``nccl_us``: what NCCL would choose, and the microseconds that its own model reckons;
-``global_bytes``: what leaves hosts, each byte as often as it does; ``bound_s``: the seconds that the bound
-took, its method's own left out; ``course``: of several seeds, in order, the seconds of each and its time in
-microseconds at the largest size (``0.02 105.5; 0.03 99.1``), in the row of that size; ``program_course``: of
-each mixed-integer program that the method solved, seconds, incumbent and bound (``0.1 - 2; 0.3 4 2 | 0.5 3 3``).
+"""Name and type of every column, in order. The following need an explanation.
 
-Of mixed collectives: ``sequential_us``, what the parts take one after the other, and ``alone_us``, what each
-takes by itself, in order.
-
-Of expansions: ``predicted_tl`` and ``predicted_tb``, T_L and T_B in M/B as the theorems predict them; and
-``prediction``, whether T_B is equal to that or at most that.
-
-Of flow schedules: ``slices`` that pipeline it at this size; ``trees`` a root (k), their largest and mean
-``height`` in hops between ranks, and the seconds to find the bottleneck, remove the switches and pack the
-trees. In units of M, what the busiest rank sends (``rank_egress``) and receives (``rank_ingress``) and what
-crosses all links, with in-network multicast and aggregation and (``_unicast``) without."""
+- ``congestion`` is in s/GB of M. ``tb_exact``, ``tc_exact`` and ``congestion_exact`` are the fractions, T_C
+  in units of M γ.
+- ``seeds`` is the number of seeds that were tried, and ``schedule`` the content hash of the schedule.
+- ``message`` says why there is no result, and ``note`` what becomes of a size that does not divide into the
+  chunks.
+- ``algorithm`` is the method whose schedule the portfolio chose. ``program`` is what ``solver`` solved, by
+  its number in the paper.
+- ``speedup`` is the least time of the config's baseline at the same size over this one.
+- ``protocol`` and ``nccl_us`` are NCCL's choice, and the microseconds of its own model.
+- ``global_bytes`` is what leaves hosts, each byte as often as it does.
+- ``bound_s`` is the seconds that the bound took, its method's own left out.
+- ``course`` is of several seeds, in order: the seconds of each and its time in microseconds at the largest
+  size (``0.02 105.5; 0.03 99.1``), in the row of that size.
+- ``program_course`` is of each mixed-integer program that the method solved: seconds, incumbent and bound
+  (``0.1 - 2; 0.3 4 2 | 0.5 3 3``).
+- Mixed collectives have ``sequential_us``, the time of the parts one after the other, and ``alone_us``, the
+  time of each by itself, in order.
+- Expansions have ``predicted_tl`` and ``predicted_tb``, T_L and T_B in M/B as the theorems predict them, and
+  ``prediction``, whether T_B is equal to that or at most that.
+- Flow schedules have ``slices`` that pipeline them at this size; ``trees`` a root (k), their largest and mean
+  ``height`` in hops between ranks; and the seconds to find the bottleneck, remove the switches and pack the
+  trees.
+- In units of M, ``rank_egress`` is what the busiest rank of a flow schedule sends, ``rank_ingress`` what it
+  receives and ``link_traffic`` what crosses all links. They are with in-network multicast and aggregation,
+  and with ``_unicast`` without."""
 TEXTS = {name: str for name, kind in COLUMNS.items() if kind == pa.string()}
 """The columns that are text even where each looks like a number."""
 PARQUET, CSV = "results.parquet", "results.csv"
 FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
-"""How a cell begins that a spreadsheet takes for a formula; and the marks of those that are none."""
+"""Beginning of a cell that a spreadsheet takes for a formula, after the marks of those that are none."""
 
 
 def to_table(rows: Iterable[Row], columns: Mapping[str, Any] = COLUMNS) -> Any:
@@ -129,7 +135,8 @@ def write_csv(frame: pd.DataFrame, path: Path) -> None:
 
 
 def _append(frame: pd.DataFrame, file: TextIO, *, header: bool) -> None:
-    marked = _changed(frame, _marked)  # texts in quotes, as one may have a line's end in it
+    marked = _changed(frame, lambda text: f"'{text}" if FORMULA.match(text) else text)
+    # texts in quotes, as one may have a line's end in it
     marked.to_csv(file, index=False, header=header, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
 
 
@@ -145,7 +152,7 @@ def read_csv(path: Path) -> pd.DataFrame:
     """
     with opened(path) as file:  # a topology may be called NA; only an empty field is empty
         frame = pd.read_csv(file, keep_default_na=False, na_values=[""], dtype=TEXTS, low_memory=False)
-    return _changed(frame, _unmarked)
+    return _changed(frame, lambda text: text[1:] if text[:1] == "'" and FORMULA.match(text) else text)
 
 
 def _changed(frame: pd.DataFrame, change: Callable[[str], str]) -> pd.DataFrame:
@@ -160,14 +167,6 @@ def _changed(frame: pd.DataFrame, change: Callable[[str], str]) -> pd.DataFrame:
     return pd.DataFrame({change(str(name)): texts(column) for name, column in frame.items()}, frame.index)
 
 
-def _marked(text: str) -> str:
-    return f"'{text}" if FORMULA.match(text) else text
-
-
-def _unmarked(text: str) -> str:
-    return text[1:] if text.startswith("'") and FORMULA.match(text) else text
-
-
 def read_frame(directory: Path) -> pd.DataFrame:
     """Return the results of a finished run, one row each.
 
@@ -176,8 +175,7 @@ def read_frame(directory: Path) -> pd.DataFrame:
     InputError, ValueError
         If they can't be read.
     """
-    frame: pd.DataFrame = _read(directory / PARQUET).to_pandas(use_threads=False)
-    return frame
+    return _read(directory / PARQUET).to_pandas(use_threads=False)
 
 
 def read_rows(directory: Path) -> list[dict[str, Any]]:
@@ -272,19 +270,12 @@ def schedule_path(directory: Path, digest: str) -> Path | None:
     return next((path for path in paths if path.exists()), None)
 
 
-def drop_damaged(directory: Path, digest: str) -> Path | None:
-    """Remove the file of that content hash if it does not hold such a schedule; return the removed path."""
-    path = schedule_path(directory, digest)
-    if path is None:
-        return None
+def is_whole(path: Path, digest: str) -> bool:
+    """Whether a file holds a schedule with that content hash."""
     try:
-        whole = content_hash(read_schedule(path)) == digest
+        return content_hash(read_schedule(path)) == digest
     except InputError:
-        whole = False
-    if whole:
-        return None
-    path.unlink()
-    return path
+        return False
 
 
 def drop_schedules(directory: Path, keep: Collection[str]) -> None:

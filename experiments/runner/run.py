@@ -20,19 +20,20 @@ from tutti.experiments.runner.cluster import DaskCluster, check_address
 from tutti.experiments.runner.config import read_config
 from tutti.experiments.runner.judge import GAPS
 from tutti.experiments.runner.manifest import NOT_RUN, now
-from tutti.experiments.runner.pool import Pool, Setting, load_methods
+from tutti.experiments.runner.pool import Pool, Setting
 from tutti.experiments.runner.progress import Reporter
 from tutti.experiments.runner.results import read_csv, read_rows
 from tutti.experiments.runner.store import Parts, Store
 from tutti.experiments.runner.study import REPORT, Row, Study, select, study_of
 from tutti.topologies.errors import InputError
+from tutti.topologies.processes import load
 
 REGISTRY = Setting.registry
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How to run a study; the command line's options.
+    """Options of a run, those of the command line.
 
     Parameters
     ----------
@@ -66,7 +67,7 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a run came to.
+    """The outcome of a run.
 
     Parameters
     ----------
@@ -93,17 +94,23 @@ class Summary:
 
     @property
     def failed(self) -> int:
-        """How many rows failed."""
+        """Number of rows that failed."""
         return self.counts["failed"]
 
     @property
     def done(self) -> int:
-        """How many rows there are."""
+        """Number of rows that there are."""
         return self.counts.total()
+
+    @property
+    def stopped(self) -> str:
+        """The line for a run that was stopped."""
+        every = self.done + self.missing
+        return f"stopped; {self.done} of {every} rows are kept, the same command continues"
 
     @cached_property
     def rows(self) -> Sequence[Row]:
-        """Those of all finished tasks, in the order of the config."""
+        """The rows of all finished tasks, in the order of the config."""
         return read_rows(self.directory)
 
     @cached_property
@@ -114,7 +121,7 @@ class Summary:
 
 def run(config_path: Path | str, options: RunOptions, console: Console) -> Summary:
     """Run a config of any kind, or the rest of it, and write its results; as `carry_out`."""
-    return carry_out(study_of(read_config(config_path), load_methods(options.registry)), options, console)
+    return carry_out(study_of(read_config(config_path), load(options.registry)), options, console)
 
 
 def carry_out(study: Study, options: RunOptions, console: Console) -> Summary:
@@ -204,11 +211,10 @@ def _perform(
 
 
 def _report(study: Study, directory: Path, console: Console, *, fresh: bool) -> Path | None:
-    """Return the report, written anew unless it is fresh; if that fails, say why: the results stand."""
-    if study.report and fresh and (directory / REPORT).exists():
-        return directory / REPORT
+    """Return the report, written again unless it is fresh; if that fails, say why: the results stand."""
     try:
-        return study.write_report(directory)
+        old = directory / REPORT
+        return old if fresh and old.exists() else study.write_report(directory)
     except Exception as error:  # noqa: BLE001 (a report is made of results that are complete without it)
         console.print(f"the report was not written: {type(error).__name__}: {error}", highlight=False)
         return None

@@ -1,8 +1,8 @@
-"""The directory of a run: each finished task at once, in one table; the rows and the manifest at the end.
+"""The directory of a run: each task is kept when it ends, in one table; rows and manifest come at the end.
 
-The table is a SQLite file: what a task gave is in it, on the disk, before the next is looked at, so that a
-run that is killed loses what was under way and nothing else. A hash of each entry tells what is not as it was
-written.
+The table is a SQLite file. The outcome of a task is in it, on the disk, before the next is looked at, so that
+a run that is killed loses what was under way and nothing else. A hash of each entry shows what is not as it
+was written.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from fractions import Fraction
 from functools import partial
-from math import inf
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from tutti.experiments.runner.judge import GAPS, INSTANCE, GapTableBuilder, ProvenBound
 from tutti.experiments.runner.manifest import (
@@ -35,14 +35,14 @@ from tutti.experiments.runner.manifest import (
 from tutti.experiments.runner.results import (
     CSV,
     SCHEDULES,
-    drop_damaged,
     drop_schedules,
+    is_whole,
     keep_file,
     schedule_path,
     tables,
     write_csv,
 )
-from tutti.experiments.runner.study import Row, Study, Task, TaskOutcome, on_disk
+from tutti.experiments.runner.study import Study, Task, TaskOutcome, on_disk
 from tutti.topologies.errors import InputError
 from tutti.topologies.files import drop_drafts, read_text, replacing
 
@@ -53,15 +53,13 @@ SAVED = frozenset({"status", "time_limit", "rows", "bounds", "trace"})
 """The keys of what is kept of a task that are read again."""
 CHECKSUM = "sha256"
 """The key of the hash in a file of an earlier version."""
-AGAIN = frozenset({"failed"})
-"""Outcomes that are tried again when a run is continued."""
 SYSTEM = {
     sqlite3.SQLITE_FULL: errno.ENOSPC,
     sqlite3.SQLITE_READONLY: errno.EROFS,
     sqlite3.SQLITE_CANTOPEN: errno.EACCES,
     sqlite3.SQLITE_PERM: errno.EACCES,
 }
-"""What the system said, by what SQLite says of it."""
+"""Error numbers of the system, by SQLite's."""
 LAYOUT = """
 PRAGMA locking_mode = EXCLUSIVE;
 PRAGMA journal_mode = WAL;
@@ -73,28 +71,15 @@ CREATE TABLE IF NOT EXISTS tasks (
 CREATE TABLE IF NOT EXISTS arranged (of TEXT, said TEXT);
 CREATE TABLE IF NOT EXISTS schedules (digest TEXT PRIMARY KEY, bytes INTEGER, changed INTEGER) WITHOUT ROWID;
 """
-"""What became of each task, by its key; of what the tables are; how the files of schedules looked when they
-were last read. One process alone has it, so that no memory is shared and a network's folder serves; what is
-written is on the disk."""
-
-
-class TaskRecord(NamedTuple):
-    """What became of a task: when, how, under which limit in seconds, and its schedule's content hash."""
-
-    made: float
-    status: str
-    time_limit: float | None
-    schedule: str | None
-
-    def settles(self, task: Task) -> bool:
-        """Whether the task needs no other try: it did not fail, and ran out of no other time."""
-        return self.status not in AGAIN and (self.status != "timeout" or self.time_limit == task.time_limit)
+"""The tables: the outcome of each task, by its key; what the written tables are of; and size and time of the
+files of schedules when they were last read. One process alone has the file, so that no memory is shared and a
+network's folder serves; what is written is on the disk."""
 
 
 class Parts(Collection[Task]):
-    """What is left to do of some tasks, one part after the other, and how far each task is.
+    """The parts that are left to do of some tasks, in order.
 
-    Whoever takes one after the other gets none of a task after one that has no schedule.
+    Iterating over them yields no part of a task after one that has no schedule.
 
     Parameters
     ----------
@@ -110,17 +95,13 @@ class Parts(Collection[Task]):
         self, tasks: Sequence[Task], settled: Callable[[Task], bool], bounds: dict[str, Any]
     ) -> None:
         self.tasks, self.bounds = tasks, bounds
-        self._whole: dict[str, Task] = {}  # of parts
-        self._left: dict[str, set[int]] = {}
-        self._lost: dict[str, int] = {}
-        self._todo: list[Task] = []
-        for task in tasks:
-            # A task that was stopped between its last part and itself has its last part done again.
-            left = [part for part in task.parts if not settled(part)] or task.parts[-1:]
-            self._todo += left
-            if left[0].is_part:
-                self._whole |= {part.key: task for part in left}
-                self._left[task.key] = {part.place for part in left}
+        # A task that was stopped between its last part and itself has its last part done again.
+        left = [[part for part in task.parts if not settled(part)] or task.parts[-1:] for task in tasks]
+        self._todo = [part for parts in left for part in parts]
+        self._whole = {part.key: task for task, parts in zip(tasks, left, strict=True) for part in parts}
+        self._left = {
+            task.key: {one.around for one in parts} for task, parts in zip(tasks, left, strict=True)
+        }
 
     def __len__(self) -> int:
         return len(self._todo)
@@ -129,27 +110,19 @@ class Parts(Collection[Task]):
         return part in self._todo
 
     def __iter__(self) -> Iterator[Task]:
-        return (part for part in self._todo if part.place < self._lost.get(self._task(part).key, inf))
+        return (part for part in self._todo if part.around in self._left.get(self._whole[part.key].key, ()))
 
     def ended(self, part: Task, outcome: TaskOutcome) -> Task | None:
         """Note that a part has ended; return its task if that is decided by it."""
-        task = self._task(part)
-        if task is part:
-            return task
+        task = self._whole[part.key]
         left = self._left.get(task.key)
         if left is None:
             return None
-        left.discard(part.place)
-        if outcome.status != "ok":
-            self._lost[task.key] = min(part.place, self._lost.get(task.key, part.place))
-        if any(first < self._lost.get(task.key, inf) for first in left):
-            return None
-        del self._left[task.key]
-        return task
-
-    def _task(self, part: Task) -> Task:
-        """Return what it is a part of; itself, if it is whole."""
-        return self._whole.get(part.key, part)
+        lost = outcome.status != "ok"
+        left -= {one for one in left if one == part.around or (lost and one > part.around)}
+        if not left:
+            del self._left[task.key]
+        return None if left else task
 
 
 class Store:
@@ -171,19 +144,25 @@ class Store:
     def __init__(self, directory: Path) -> None:
         self.directory, self.schedules = directory, directory / SCHEDULES
         directory.mkdir(parents=True, exist_ok=True)
-        self._table = self._open()
+        with _said(directory / TABLE):
+            self._table = sqlite3.connect(directory / TABLE, timeout=0)
+            try:
+                self._table.executescript(LAYOUT)
+            except sqlite3.Error:
+                self._table.close()
+                raise
+        self._table.row_factory = sqlite3.Row
         for folder in (directory, self.schedules):
             drop_drafts(folder)
-        with self._said():
-            self._broken = [*self._take_files(), *self._drop_damaged()]
 
     def __enter__(self) -> Store:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self._table.close()
-        if isinstance(error, sqlite3.Error):
-            raise _reason(error, self.directory / TABLE) from error
+        with _said(self.directory / TABLE):
+            if isinstance(error, sqlite3.Error):
+                raise error
 
     def begin(
         self, study: Study, chosen: Sequence[Task], tell: Callable[[str], None], *, fresh: bool, rejudge: bool
@@ -193,9 +172,9 @@ class Store:
         Parameters
         ----------
         study, chosen
-            What to do of what.
+            The study, and those of its tasks that are to be done.
         tell
-            Is told what was not as it was written, and is removed.
+            Is given a line about everything that was not as it was written, and is removed.
         fresh
             Whether what is known of the tasks is removed.
         rejudge
@@ -206,17 +185,18 @@ class Store:
         OSError
             If it can't be written.
         """
+        damaged = [*self._take_files(), *self._drop_damaged()]
         for name in study.folders:
             (self.directory / name).mkdir(exist_ok=True)
         if fresh:
-            self._forget(_with_parts(chosen))
+            self._forget(task.key for task in _with_parts(chosen))
         if rejudge and study.rejudge is not None:
             open_ = [task for task in chosen if self.load(task) is None]
             # What earlier code wrote had no checksum: who reads it must expect anything in its values.
             entries = self._table.execute("SELECT document FROM tasks ORDER BY made, rowid")
             for task, outcome in study.rejudge(open_, (json.loads(document) for (document,) in entries)):
                 self.save(task, outcome)
-        for what in self._damaged():
+        for what in dict.fromkeys([*damaged, *self._drop_schedules()]):
             tell(f"{what}: damaged; made again")
         settled = partial(self._settles, study)
         tasks = [task for task in chosen if not settled(task)]
@@ -229,15 +209,16 @@ class Store:
         return self._parts
 
     def _settles(self, study: Study, task: Task) -> bool:
-        """Whether a task is done, and its schedule on disk if it is to be kept."""
+        """Whether a task needs no other try, and its schedule is on disk if it is to be kept."""
         entry, keep = self._entry(task), study.keep_schedules
-        if entry is None or not entry.settles(task):
+        if entry is None or entry["status"] == "failed":
             return False
-        if entry.status != "ok":
-            return not task.is_part
-        if keep == "none" or (keep == "best" and entry.schedule and not task.is_part):  # it may be dropped
+        status, limit, digest = entry["status"], entry["time_limit"], entry["schedule"]
+        if status != "ok":  # what ran out of another time is tried again
+            return not task.is_part and (status != "timeout" or limit == task.time_limit)
+        if keep == "none" or (keep == "best" and digest and not task.is_part):  # it may be dropped
             return True
-        return entry.schedule is not None and schedule_path(self.schedules, entry.schedule) is not None
+        return digest is not None and schedule_path(self.schedules, digest) is not None
 
     def take(self, part: Task, outcome: TaskOutcome) -> Iterator[tuple[Task, TaskOutcome]]:
         """Keep what became of a part; yield its task and what became of that, if it is decided now.
@@ -255,7 +236,7 @@ class Store:
             whole = task.combined([outcome for _, outcome in self._outcomes(task.parts)])
             self.save(task, whole)
             if whole.status == "ok":
-                self._forget(task.parts)
+                self._forget(part.key for part in task.parts)
             yield task, whole
 
     def finish(self, study: Study, ran: Mapping[str, Any], started: str) -> tuple[Counter[str], bool, bool]:
@@ -279,10 +260,8 @@ class Store:
         statuses: Counter[str] = Counter()
         for task in study.tasks:
             entry = self._entry(task)
-            statuses[entry.status if entry else NOT_RUN] += task.num_rows
-        before = read_manifest(self.directory).get("sessions")
-        sessions = [*(before if isinstance(before, list) else []), {"started": started, "ended": now()}]
-        config = study.config
+            statuses[entry["status"] if entry else NOT_RUN] += task.num_rows
+        before, config = read_manifest(self.directory).get("sessions"), study.config
         manifest = {
             "name": config.name,
             "format": FORMAT,
@@ -290,7 +269,7 @@ class Store:
             "settings": {**ran, **study.settings, **counted},
             "seeds": sorted(study.seeds),
             "rows": {status: count for status, count in sorted(statuses.items()) if count},
-            "sessions": sessions,
+            "sessions": [*(before if isinstance(before, list) else []), {"started": started, "ended": now()}],
             **made_with(),
         }
         with replacing(self.directory / MANIFEST) as draft:
@@ -315,11 +294,10 @@ class Store:
             "bounds": {key: [str(bound.seconds), bound.kind] for key, bound in outcome.bounds.items()},
             "trace": outcome.trace,
         }
-        with on_disk():
+        with on_disk(), _said(self.directory / TABLE), self._table:
             for name, data in outcome.files.items():
                 keep_file(name, data, self.schedules)
-            with self._said():
-                self._insert(task.key, time.time(), document)
+            self._insert(task.key, time.time(), document)
 
     def load(self, task: Task) -> TaskOutcome | None:
         """Return what became of a task earlier, None if nothing did."""
@@ -337,43 +315,22 @@ class Store:
             if outcome is not None:
                 yield task, outcome
 
-    def _entry(self, task: Task) -> TaskRecord | None:
-        """Return what is known of a task without its rows, None if nothing is."""
+    def _entry(self, task: Task) -> Any:
+        """Return when, how and under which limit in seconds a task ended, and its schedule; or None."""
         query = "SELECT made, status, time_limit, schedule FROM tasks WHERE key = ?"
-        found = self._table.execute(query, (task.key,)).fetchone()
-        return found and TaskRecord(*found)
+        return self._table.execute(query, (task.key,)).fetchone()
 
-    def _damaged(self) -> list[str]:
-        """Remove what is not as it was written, and return what each was: its task is not done then.
-
-        Schedules are read again where the file has changed since; no other would be written over them.
-        """
-        broken = self._broken
-        known = {digest: seen for digest, *seen in self._table.execute("SELECT * FROM schedules")}
-        named = self._table.execute("SELECT DISTINCT schedule FROM tasks WHERE schedule IS NOT NULL")
-        for (digest,) in named.fetchall():
-            path = schedule_path(self.schedules, digest)
-            if path is None or _looks(path) == known.get(digest):
-                continue
-            if drop_damaged(self.schedules, digest):
-                broken.append(str(path))
-                self._table.execute("DELETE FROM tasks WHERE schedule = ?", (digest,))
-            else:
-                self._table.execute("REPLACE INTO schedules VALUES (?, ?, ?)", (digest, *_looks(path)))
-        return list(dict.fromkeys(broken))
-
-    def _forget(self, tasks: Iterable[Task]) -> None:
-        """Remove what is known of these tasks."""
-        with self._at_once():
-            self._table.executemany("DELETE FROM tasks WHERE key = ?", ((task.key,) for task in tasks))
+    def _forget(self, keys: Iterable[str]) -> None:
+        """Remove what is known of the tasks with these keys."""
+        with self._table:
+            self._table.executemany("DELETE FROM tasks WHERE key = ?", ((key,) for key in keys))
 
     def _arranged(self, study: Study) -> dict[str, Any] | None:
         """Return what was said of the tables, if they are of these very tasks and outcomes; None if not."""
         found = self._table.execute("SELECT of, said FROM arranged").fetchone()
         if found is None or found[0] != self._state(study) or not (self.directory / CSV).exists():
             return None
-        said: dict[str, Any] = json.loads(found[1])
-        return said
+        return json.loads(found[1])
 
     def _arrange(self, study: Study) -> dict[str, Any]:
         """Write the tables and remove the schedules that are not to be kept; return what is counted."""
@@ -382,8 +339,11 @@ class Store:
         with tables(self.directory, study.columns) as write:
             for rows in study.arrange(study.tasks, self._outcomes):
                 write(rows)
-                if study.keep_schedules != "none":
-                    _keep(kept, rows, every=study.keep_schedules == "all")
+                for row in rows if study.keep_schedules != "none" else ():
+                    if name := row.get("schedule"):  # each one, or that of the fastest row of each instance
+                        key = name if study.keep_schedules == "all" else tuple(row[one] for one in INSTANCE)
+                        mine = (row["time_us"], name)
+                        kept[key] = min(kept.get(key, mine), mine, key=itemgetter(0))
                 for name, column in study.counted.items():
                     counted[name].update(row.get(column) or "none" for row in rows)
                 if study.gaps:
@@ -393,7 +353,7 @@ class Store:
         if all(self._entry(task) for task in study.tasks):
             drop_schedules(self.schedules, {digest for _, digest in kept.values()})
         said = {name: dict(values) for name, values in counted.items()}
-        with self._at_once():
+        with self._table:
             self._table.execute("DELETE FROM arranged")
             self._table.execute("INSERT INTO arranged VALUES (?, ?)", (self._state(study), json.dumps(said)))
         return said
@@ -403,35 +363,8 @@ class Store:
         digest = hashlib.sha256(repr((code_digest(("experiments",)), study.settings)).encode())
         for task in study.tasks:
             entry = self._entry(task)
-            digest.update(f"{task.key} {entry and entry.made}\n".encode())
+            digest.update(f"{task.key} {entry and entry['made']}\n".encode())
         return digest.hexdigest()
-
-    def _open(self) -> sqlite3.Connection:
-        path = self.directory / TABLE
-        with self._said():
-            table = sqlite3.connect(path, isolation_level=None, timeout=0)
-        try:
-            table.executescript(LAYOUT)
-        except sqlite3.Error as error:
-            table.close()
-            raise _reason(error, path) from error
-        return table
-
-    @contextmanager
-    def _said(self) -> Iterator[None]:
-        """Say what SQLite meets as what the system met."""
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise _reason(error, self.directory / TABLE) from error
-
-    @contextmanager
-    def _at_once(self) -> Iterator[None]:
-        """Write all or nothing."""
-        with self._said():
-            self._table.execute("BEGIN")
-            with self._table:
-                yield
 
     def _insert(self, key: str, made: float, document: Mapping[str, Any]) -> None:
         text = json.dumps(document)
@@ -441,9 +374,9 @@ class Store:
 
     def _take_files(self) -> list[str]:
         """Move the files of earlier versions into the table; return those that are damaged."""
-        paths = sorted((self.directory / FILES).glob("*.json"))
-        broken = []
-        with self._at_once():
+        folder, broken = self.directory / FILES, []
+        paths = sorted(folder.glob("*.json"))
+        with self._table:
             for path in paths:
                 document = _read(path)
                 if document is None:
@@ -452,17 +385,35 @@ class Store:
                     self._insert(path.stem, path.stat().st_mtime, document)
         for path in paths:
             path.unlink()
-        if paths and not any((self.directory / FILES).iterdir()):
-            (self.directory / FILES).rmdir()
+        if paths and not any(folder.iterdir()):
+            folder.rmdir()
         return broken
 
     def _drop_damaged(self) -> list[str]:
         """Remove the entries that are not as they were written; return what they were."""
         entries = self._table.execute("SELECT key, document, sha256 FROM tasks")
         broken = [key for key, text, digest in entries if not isinstance(text, str) or _hash(text) != digest]
-        with self._at_once():
-            self._table.executemany("DELETE FROM tasks WHERE key = ?", ((key,) for key in broken))
+        self._forget(broken)
         return [f"{self.directory / TABLE}: {key}" for key in broken]
+
+    def _drop_schedules(self) -> Iterator[str]:
+        """Remove damaged schedules, and yield what each was: its task is not done then.
+
+        Schedules are read again where the file has changed since; no other would be written over them.
+        """
+        known = {digest: seen for digest, *seen in self._table.execute("SELECT * FROM schedules")}
+        named = self._table.execute("SELECT DISTINCT schedule FROM tasks WHERE schedule IS NOT NULL")
+        for (digest,) in named.fetchall():
+            path = schedule_path(self.schedules, digest)
+            if path is None or known.get(digest) == (seen := [path.stat().st_size, path.stat().st_mtime_ns]):
+                continue
+            with self._table:
+                if is_whole(path, digest):
+                    self._table.execute("REPLACE INTO schedules VALUES (?, ?, ?)", (digest, *seen))
+                else:
+                    path.unlink()
+                    self._table.execute("DELETE FROM tasks WHERE schedule = ?", (digest,))
+                    yield str(path)
 
 
 def _with_parts(tasks: Iterable[Task]) -> Iterator[Task]:
@@ -472,17 +423,23 @@ def _with_parts(tasks: Iterable[Task]) -> Iterator[Task]:
         yield from (part for part in task.parts if part.is_part)
 
 
-def _reason(error: sqlite3.Error, path: Path) -> Exception:
-    """Return what a person is told when SQLite can't."""
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return InputError(f"{path.parent}: another run is writing there; wait for it or use --out")
-    if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR):
-        return InputError(f"{path}: no table of tasks, or a damaged one; move it away to start over")
-    if path.exists() and not os.access(path, os.W_OK):  # SQLite says so in several ways
-        code = sqlite3.SQLITE_PERM
-    number = SYSTEM.get(code, errno.EIO)
-    return OSError(number, os.strerror(number), str(path))
+@contextmanager
+def _said(path: Path) -> Iterator[None]:
+    """Raise what SQLite meets in the ``with`` block as what the system, or the file, has."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            said = f"{path.parent}: another run is writing there; wait for it or use --out"
+            raise InputError(said) from error
+        if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR):
+            said = f"{path}: no table of tasks, or a damaged one; move it away to start over"
+            raise InputError(said) from error
+        if path.exists() and not os.access(path, os.W_OK):  # SQLite has several codes for that
+            code = sqlite3.SQLITE_PERM
+        number = SYSTEM.get(code, errno.EIO)
+        raise OSError(number, os.strerror(number), str(path)) from error
 
 
 def _read(path: Path) -> dict[str, Any] | None:
@@ -502,18 +459,3 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 def _hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _looks(path: Path) -> list[int]:
-    """Return the size of a file and when it was changed: as they were, it is not read again."""
-    seen = path.stat()
-    return [seen.st_size, seen.st_mtime_ns]
-
-
-def _keep(kept: dict[Any, tuple[float, str]], rows: Iterable[Row], *, every: bool) -> None:
-    """Add the schedules of rows to those that stay: each, or that of the fastest row of each instance."""
-    for row in rows:
-        if row.get("schedule"):
-            key = row["schedule"] if every else tuple(row[name] for name in INSTANCE)
-            if key not in kept or row["time_us"] < kept[key][0]:
-                kept[key] = row["time_us"], row["schedule"]

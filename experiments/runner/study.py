@@ -1,4 +1,4 @@
-"""What a study is, whatever its kind: tasks, what a worker needs for one, and what becomes of their rows."""
+"""Studies of any kind: their tasks, the place of work of a worker, and the arrangement of their rows."""
 
 from __future__ import annotations
 
@@ -25,30 +25,28 @@ from tutti.topologies.text import parse_topology
 from tutti.topologies.topology import Topology
 
 REPORT = "report.html"
-"""What every kind's report is called."""
+"""Name of the file of every kind's report."""
 Row = dict[str, Any]
 Document = dict[str, Any]
-"""What a store keeps of a task, as it stands there."""
+"""An entry of a store: all that is kept of a task."""
 SYNTHESIZE, JUDGE = "synthesize", "judge"
 """The stages that `Workplace.notify` is given; a time limit counts the first."""
-STATUS_OF = {Unsupported: "unsupported", NoSchedule: "infeasible"}
-"""The outcomes of a method that are answers; everything else raised is a failure."""
 
 
 @dataclass(frozen=True)
 class TaskOutcome:
-    """What became of a task.
+    """The outcome of a task.
 
     Parameters
     ----------
     status
-        Of all its rows: ok, unsupported, timeout, infeasible or failed, or a kind's own.
+        The status of all its rows: ok, unsupported, timeout, infeasible or failed, or a kind's own.
     rows
         At least one.
     bounds
         Those computed for it, by `Task.bound_keys`.
     trace
-        Where it failed, for developers.
+        The place where it failed, for developers.
     files
         Schedules that are still to be kept: the content of a file by its name.
     """
@@ -67,16 +65,9 @@ class DiskError(TuttiError):
 KEPT = "what is done is kept, the same command continues"
 
 
-def one_line(error: Exception) -> str:
-    """Return an error of the system as ``"file: reason"``."""
-    if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    return str(error)
-
-
 @contextmanager
 def on_disk() -> Iterator[None]:
-    """Say of what goes wrong in the ``with`` block that the run stops, and that what is done is kept.
+    """Add to errors in the ``with`` block that the run stops, and that what is done is kept.
 
     Raises
     ------
@@ -86,11 +77,10 @@ def on_disk() -> Iterator[None]:
     try:
         yield
     except (OSError, TuttiError) as error:
-        raise DiskError(f"{one_line(error)}; {KEPT}") from error
-
-
-def silent(stage: str) -> None:
-    """Tell nobody."""
+        said = str(error)
+        if isinstance(error, OSError) and error.strerror:
+            said = ": ".join(filter(None, [error.filename, error.strerror]))
+        raise DiskError(f"{said}; {KEPT}") from error
 
 
 _parsed = lru_cache(maxsize=4)(parse_topology)
@@ -98,7 +88,7 @@ _parsed = lru_cache(maxsize=4)(parse_topology)
 
 @dataclass(frozen=True)
 class Workplace:
-    """What a worker needs to perform tasks.
+    """The things that a worker needs to perform tasks.
 
     Parameters
     ----------
@@ -113,13 +103,13 @@ class Workplace:
     topology
         Returns the network of a text.
     directory
-        Of the run, for files beside the results; it may be none of the machine where the worker is.
+        The run's, for files beside the results; the machine where the worker is may not have it.
     """
 
     methods: Mapping[str, Method] = field(default_factory=dict)
     keep: Callable[[Schedule], str] | None = None
     bounds: MutableMapping[str, Any] = field(default_factory=dict)
-    notify: Callable[[str], None] = silent
+    notify: Callable[[str], None] = lambda stage: None
     topology: Callable[[str], Topology] = _parsed
     directory: Path = Path()
 
@@ -134,16 +124,19 @@ class Task(ABC):
         A hash of all that determines the result.
     time_limit, memory
         Seconds between two stages, and bytes that it may take; None for no limit.
+    around
+        Numbers of seeds of the same rows that other parts of a task try, before and after its own.
     """
 
     key: str
     time_limit: float | None = None
     memory: float | None = None
+    around: tuple[int, int] = (0, 0)
 
     @property
     @abstractmethod
     def names(self) -> tuple[str, ...]:
-        """What it is picked by, besides the whole text; the last one is that of a progress bar."""
+        """Texts by which ``--only`` picks it, beside the whole text; the last is that of a progress bar."""
 
     @abstractmethod
     def rows(self, status: str, message: str = "") -> list[Row]:
@@ -155,27 +148,22 @@ class Task(ABC):
 
     @property
     def num_rows(self) -> int:
-        """As how many rows it is counted."""
+        """The number of rows that it counts as."""
         return 1
 
     @property
     def bound_keys(self) -> tuple[str, ...]:
-        """What the bounds of its rows depend on, as text."""
+        """Texts of all that the bounds of its rows depend on."""
         return ()
 
     @property
     def is_part(self) -> bool:
         """Whether other tasks make candidates for the same rows."""
-        return False
-
-    @property
-    def place(self) -> int:
-        """A number that is larger for the later parts of a task."""
-        return 0
+        return any(self.around)
 
     @property
     def parts(self) -> Sequence[Task]:
-        """What it is divided into for workers and store, in order; only itself if it is not."""
+        """The tasks into which it is divided for workers and store, in order; only itself if it is not."""
         return (self,)
 
     def combined(self, outcomes: Sequence[TaskOutcome]) -> TaskOutcome:
@@ -183,7 +171,7 @@ class Task(ABC):
         return outcomes[0]
 
     def stopped(self, stops: int) -> str:
-        """Return what is said if it runs out of time after so many stages that ended in time."""
+        """Return what is said if it runs out of time after `stops` stages that ended in time."""
         return f"a synthesis exceeded the time limit of {self.time_limit:g} s"
 
 
@@ -202,26 +190,19 @@ def perform(task: Task, place: Workplace) -> TaskOutcome:
     except (Unsupported, NoSchedule) as answer:
         return TaskOutcome(status_of(answer), task.rows(status_of(answer), str(answer)))
     except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 (a method's fault is a row)
-        return failure(task, _one_line(error), traceback.format_exc())
+        said = str(error) if isinstance(error, TuttiError) else plugins.blame(error) or raised(error)
+        illegal = "illegal schedule: " * isinstance(error, VerificationError)
+        return failure(task, f"{illegal}{said}", traceback.format_exc())
 
 
 def status_of(answer: TuttiError) -> str:
-    """Return the status of a method's answer that is no schedule."""
-    return next(status for kind, status in STATUS_OF.items() if isinstance(answer, kind))
+    """Return the status of a method's answer that is no schedule; all else raised is a failure."""
+    return "unsupported" if isinstance(answer, Unsupported) else "infeasible"
 
 
 def failure(task: Task, message: str, trace: str = "") -> TaskOutcome:
     """Return the outcome of a task that did not finish through a fault."""
     return TaskOutcome("failed", task.rows("failed", message), {}, trace)
-
-
-def _one_line(error: BaseException) -> str:
-    """Return an error as one line: tutti's own as they are, any other with its place, and whose it is."""
-    if isinstance(error, VerificationError):
-        return f"illegal schedule: {error}"
-    if isinstance(error, TuttiError):
-        return str(error)
-    return plugins.blame(error) or raised(error)
 
 
 Outcomes = Callable[[Iterable[Task]], Iterator[tuple[Any, TaskOutcome]]]
@@ -246,8 +227,8 @@ class Study:
     machines
         Processes here, or the address of a Dask cluster. Of neither: one process a core.
     report
-        What writes the report of a folder of results and returns its path, or ``"module:NAME"`` of that, as
-        drawing takes a while to import; None: no report is written.
+        Function that writes the report of a folder of results and returns its path. Without it the page is
+        drawn as `KINDS` has it; a kind that is not there has none.
     arrange
         Returns the rows of what is done, in their order, some at a time; given `tasks` and the outcomes.
     columns
@@ -283,8 +264,9 @@ class Study:
 
     def write_report(self, directory: Path) -> Path | None:
         """Write the report of a folder of results, and return its path; None if the kind has none."""
-        draw = load(self.report) if isinstance(self.report, str) else self.report
-        return draw and draw(directory)
+        if callable(self.report):
+            return self.report(directory)
+        return KINDS[self.config.kind].draw(directory) if self.config.kind in KINDS else None
 
 
 def select(tasks: Sequence[Task], pattern: str) -> list[Task]:
@@ -316,5 +298,4 @@ def study_of(config: Config, methods: Mapping[str, Method]) -> Study:
     InputError
         If anything in the config is wrong.
     """
-    study: Study = load(f"tutti.experiments.{KINDS[config.kind].plan}:study_of")(config, methods)
-    return study
+    return load(f"tutti.experiments.{KINDS[config.kind].plan}:study_of")(config, methods)

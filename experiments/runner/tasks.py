@@ -15,7 +15,7 @@ import numpy as np
 
 from tutti.experiments.registry import find_method
 from tutti.experiments.runner.judge import Cost, ProvenBound, notes, time_columns
-from tutti.experiments.runner.study import JUDGE, SYNTHESIZE, Row, Task, TaskOutcome, Workplace, silent
+from tutti.experiments.runner.study import JUDGE, SYNTHESIZE, Row, Task, TaskOutcome, Workplace
 from tutti.models.bounds import own_bounds
 from tutti.models.solvers.outcome import Progress, Trace
 from tutti.models.solvers.solving import watching
@@ -119,7 +119,7 @@ def synthesize_best(
     options: Any,
     seeds: Sequence[int],
     size: Fraction,
-    notify: Callable[[str], None] = silent,
+    notify: Callable[[str], None] = lambda stage: None,
 ) -> Synthesized:
     """Return the schedule of least simulated time at `size` (bytes), the first of equal ones.
 
@@ -137,12 +137,17 @@ def synthesize_best(
         If it was stopped when there was a schedule: with the best so far, as it would have been returned.
     """
     synth_s = verify_s = 0.0
-    best, least = None, math.inf
+    best, least, stop = None, math.inf, None
     course: list[str] = []
     notify(SYNTHESIZE)
     method.supports(problem, options)
     for count, seed in enumerate(seeds, 1):
-        schedule, seconds, stop = _until_stopped(method, problem, options, seed, notify)
+        with Stopwatch() as watch:
+            try:
+                schedule, spent = _synthesize_once(method, problem, options, seed, notify)
+            except KeyboardInterrupt as error:
+                schedule, spent, stop = getattr(error, "found", None), None, error
+        seconds = watch.seconds if spent is None else spent
         synth_s += seconds
         if stop is None or schedule is not None:
             notify(JUDGE)
@@ -160,20 +165,8 @@ def synthesize_best(
             raise Interrupted(replace(best, seeds=tried, synth_s=synth_s, verify_s=verify_s)) from stop
     if best is None:
         raise TuttiError(f"{method.name}: no seed given; at least one is needed")
-    told = "; ".join(course) if len(seeds) > 1 else ""
-    return replace(best, seeds=len(seeds), synth_s=synth_s, verify_s=verify_s, course=told)
-
-
-def _until_stopped(
-    method: Method, problem: Problem, options: Any, seed: int, notify: Callable[[str], None]
-) -> tuple[Schedule | None, float, KeyboardInterrupt | None]:
-    """Return a schedule if there is one, the seconds that it took, and Ctrl-C if that stopped it."""
-    with Stopwatch() as watch:
-        try:
-            return *_synthesize_once(method, problem, options, seed, notify), None
-        except KeyboardInterrupt as error:
-            stop = error
-    return (stop.found if isinstance(stop, Interrupted) else None), watch.seconds, stop
+    tries = "; ".join(course) if len(seeds) > 1 else ""
+    return replace(best, seeds=len(seeds), synth_s=synth_s, verify_s=verify_s, course=tries)
 
 
 def _synthesize_once(
@@ -207,45 +200,33 @@ class SynthesisTask(Task):
     ----------
     topology
         Its text.
-    nodes, switches, links
-        What it has, for the rows of a task that never finishes.
     collective
         What to do on it.
-    method, kind, options
-        How: the method's name, its kind, and the options given to it.
+    method, options
+        The method's name, and the options given to it.
+    known
+        Columns of its rows that are known without running it: ``nodes``, ``switches`` and ``links`` of the
+        network, ``kind`` and ``exact_for`` of the answer, and a ``note``.
     seeded, seeds
         Whether the method is random, and the seeds tried, the best of which is kept.
     sizes
         M in bytes of each row; more than one only where the schedule is the same for all.
     size_dependent
-        Whether the method is told the size.
-    note
-        What is said beside its rows, besides what the schedule says.
+        Whether the method's schedule depends on the size.
     network
         The hash of the network itself: where it runs, a file may be another one. Empty: any will do.
-    exact_for
-        The sense in which its answer is optimal, if its kind is exact.
-    before, after
-        How many seeds of the same rows other tasks try, of smaller and of larger number.
     """
 
     topology: str
-    nodes: int
-    switches: int
-    links: int
     collective: Collective
     method: str
-    kind: str
     options: Mapping[str, Any]
+    known: Mapping[str, Any]
     seeded: bool
     seeds: tuple[int, ...]
     sizes: tuple[int, ...]
     size_dependent: bool
-    note: str = ""
     network: str = ""
-    exact_for: str = ""
-    before: int
-    after: int
 
     def __str__(self) -> str:
         options = options_text(self.options)
@@ -255,19 +236,9 @@ class SynthesisTask(Task):
         return f"{self.topology} {self.collective} {self.method}{' ' if options else ''}{options}{seed}"
 
     @property
-    def is_part(self) -> bool:
-        """Whether other tasks try seeds of the same rows."""
-        return self.before + self.after > 0
-
-    @property
-    def place(self) -> int:
-        """How many seeds of the same rows come before."""
-        return self.before
-
-    @property
     def all_seeds(self) -> int:
-        """How many seeds are tried for its rows, by other tasks too."""
-        return self.before + len(self.seeds) + self.after
+        """The number of seeds that are tried for its rows, by other tasks too."""
+        return sum(self.around) + len(self.seeds)
 
     @property
     def seed(self) -> int | None:
@@ -276,7 +247,7 @@ class SynthesisTask(Task):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What it is picked by, besides the whole text."""
+        """Topology, collective and method."""
         return self.topology, str(self.collective), self.method
 
     @property
@@ -286,15 +257,14 @@ class SynthesisTask(Task):
 
     @property
     def bound_keys(self) -> tuple[str, ...]:
-        """What the bounds of its rows depend on, in the order of its sizes."""
+        """Texts of all that the bounds of its rows depend on, in the order of its sizes."""
         return tuple(f"{self.topology}\t{self.collective}\t{size}" for size in self.sizes)
 
     def rows(self, status: str, message: str = "") -> list[Row]:
         """Return a row for each size with what is known without running it."""
-        as_they_are = ("topology", "nodes", "switches", "links", "method", "kind", "seed", "note")
-        known = {name: getattr(self, name) for name in as_they_are}
-        known |= {"collective": str(self.collective), "exact_for": self.exact_for or None}
-        known |= {"options": options_text(self.options), "status": status, "message": message}
+        known = {**self.known, "topology": self.topology, "method": self.method, "seed": self.seed}
+        known |= {"collective": str(self.collective), "options": options_text(self.options)}
+        known |= {"status": status, "message": message}
         return [{**known, "size_bytes": size} for size in self.sizes]
 
     def run(self, place: Workplace) -> TaskOutcome:
@@ -332,18 +302,12 @@ class SynthesisTask(Task):
         They depend on nothing but its seeds, so that a row is the same wherever its parts ran.
         """
         count = len(self.seeds)
-        if count <= MOST_SEEDS:
-            return (self,)
+        firsts = range(0, count if count > MOST_SEEDS else 0, MOST_SEEDS)
+        parts = ((first, self.seeds[first : first + MOST_SEEDS]) for first in firsts)
         return [
-            replace(
-                self,
-                seeds=self.seeds[first : first + MOST_SEEDS],
-                key=f"{self.key}-{first}",
-                before=first,
-                after=max(count - first - MOST_SEEDS, 0),
-            )
-            for first in range(0, count, MOST_SEEDS)
-        ]
+            replace(self, seeds=seeds, key=f"{self.key}-{at}", around=(at, count - at - len(seeds)))
+            for at, seeds in parts
+        ] or (self,)
 
     def combined(self, outcomes: Sequence[TaskOutcome]) -> TaskOutcome:
         """Return what became of it: what would have, had its seeds been tried one after the other.
@@ -366,8 +330,8 @@ class SynthesisTask(Task):
         return TaskOutcome("ok", rows, bounds)
 
     def stopped(self, stops: int) -> str:
-        """Return what is said if a synthesis exceeds the time limit after so many that did not."""
-        number, every = self.before + stops + 1, self.all_seeds
+        """Return what is said if a synthesis exceeds the time limit after `stops` that did not."""
+        number, every = self.around[0] + stops + 1, self.all_seeds
         return f"{Task.stopped(self, stops)}{f' (synthesis {number} of {every})' if every > 1 else ''}"
 
 
@@ -384,7 +348,7 @@ def topology_digest(topology: Topology) -> str:
 
 def _judge(task: SynthesisTask, result: Synthesized, bounds: MutableMapping[str, ProvenBound]) -> list[Row]:
     """Return the rows of a verified schedule."""
-    cost = Cost(result.schedule)
+    cost = Cost.of(result.schedule)
     constant = {**cost.columns(), "verified": True}
     constant |= {name: getattr(result, name) for name in ("seed", "seeds", "synth_s", "verify_s")}
     own, rows = own_bounds(result.schedule), []
@@ -397,7 +361,7 @@ def _judge(task: SynthesisTask, result: Synthesized, bounds: MutableMapping[str,
         bound = bounds[key].or_better(own, size)
         with Stopwatch() as watch:
             measured = time_columns(result.schedule, size, bound)
-        note = "; ".join(filter(None, [task.note, notes(result.schedule, size)]))
+        note = "; ".join(filter(None, [row["note"], notes(result.schedule, size)]))
         measured |= {"global_bytes": cost.global_bytes(size), "simulate_s": watch.seconds}
         measured |= {"bound_s": bound.computed_s}
         if result.course and size == max(task.sizes):

@@ -1,4 +1,4 @@
-"""What collectives are worth in training: the time of an iteration, and what optimal ones would save.
+"""Collectives in training: the time of an iteration, and what optimal collectives would save.
 
 Read `workload` first: a table of layers, each with its compute times and the collectives that belong to it.
 `models` has shipped tables as formulae, `readers` reads other tools' files. `iteration` makes a

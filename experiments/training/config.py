@@ -7,12 +7,11 @@ sets what papers state beside ours.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatchcase
 from fractions import Fraction
-from functools import cached_property
-from itertools import pairwise
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -28,7 +27,7 @@ from tutti.experiments.runner.results import typed
 from tutti.experiments.runner.study import matches
 from tutti.experiments.runner.tasks import synthesize_best
 from tutti.experiments.training.iteration import Job, Plan, check_length, stage_order
-from tutti.experiments.training.models import TrainingSetup, find_device, find_model
+from tutti.experiments.training.models import TrainingSetup, find_model
 from tutti.experiments.training.readers import read_calculon, read_simai
 from tutti.experiments.training.workload import (
     GROUPS,
@@ -40,7 +39,7 @@ from tutti.experiments.training.workload import (
 )
 from tutti.models.bounds import best_bound
 from tutti.schedules.collective import KINDS, collective
-from tutti.schedules.method import Method, Problem
+from tutti.schedules.method import Problem
 from tutti.schedules.schedule import Schedule
 from tutti.schedules.simulation.pipelining import best_slices
 from tutti.topologies.errors import InputError, suggestion
@@ -51,9 +50,20 @@ from tutti.topologies.topology import Topology
 from tutti.topologies.units import exact_number, parse_bandwidth, parse_size, parse_time
 
 SIZES_APART = 4
-"""A method that is told the size makes a schedule for each power of this; others' sizes use the nearest."""
+"""A method whose schedule depends on the size makes one for each power of this; other sizes use the nearest.
+With a larger value there are fewer schedules, made for sizes that are less near."""
 BOUND = "bound"
 """Stands for a method: every collective takes as long as is proven."""
+_network = cache(parse_topology)
+
+
+@cache
+def least_time(network: str, kind: str, size: Fraction) -> float:
+    """Return the largest lower bound that is proven, in seconds; for what a stage sends, the time."""
+    topology = _network(network)
+    if kind == SEND:
+        return sending(topology, size)
+    return float(best_bound(topology, collective(kind, topology.num_ranks), size).time(size))
 
 
 @dataclass
@@ -70,57 +80,37 @@ class Scheduled:
     methods
         The name of the method of each kind of collective; None: of the others.
     options
-        Of the method for the others.
+        Options of the method for the others.
     """
 
     name: str
     methods: Mapping[str | None, str]
     options: Mapping[str, Any] = field(default_factory=dict)
     _schedules: dict[Any, Schedule] = field(default_factory=dict, repr=False)
-    _times: dict[Communication, float] = field(default_factory=dict, repr=False)
-    _bounds: dict[Communication, float] = field(default_factory=dict, repr=False)
 
     @property
     def ranks(self) -> int:
         """All of the network."""
-        return self.topology.num_ranks
-
-    @cached_property
-    def topology(self) -> Topology:
-        """The network."""
-        return parse_topology(self.name)
+        return _network(self.name).num_ranks
 
     def time(self, what: Communication) -> float:
         """Return the simulated seconds of the method's schedule; a method that is none is the bound."""
         name = self.methods.get(what.kind, self.methods[None])
         if what.kind == SEND or name == BOUND:
             return self.bound(what)
-        if what not in self._times:
-            self._times[what] = best_slices(self._schedule(what, find_method(name)), what.size)[1]
-        return self._times[what]
+        method, size = find_method(name), rounded(what.size)
+        own = self.options if method.name == self.methods[None] else {}
+        options = build_options(method, {**method.quick, **own})
+        problem = Problem(_network(self.name), collective(what.kind, self.ranks))
+        if method.size_dependent(problem, options):
+            problem = replace(problem, size=size)
+        if (key := (what.kind, problem.size)) not in self._schedules:
+            self._schedules[key] = synthesize_best(method, problem, options, (0,), size).schedule
+        return best_slices(self._schedules[key], what.size)[1]
 
     def bound(self, what: Communication) -> float:
-        """Return the largest lower bound that is proven; of what a stage sends, the time."""
-        if what not in self._bounds:
-            if what.kind == SEND:
-                self._bounds[what] = sending(self.topology, what.size)
-            else:
-                problem = collective(what.kind, self.topology.num_ranks)
-                self._bounds[what] = float(best_bound(self.topology, problem, what.size).time(what.size))
-        return self._bounds[what]
-
-    def _schedule(self, what: Communication, method: Method) -> Schedule:
-        problem = Problem(self.topology, collective(what.kind, self.topology.num_ranks))
-        given = {**method.quick, **(self.options if method.name == self.methods[None] else {})}
-        options = build_options(method, given)
-        size = rounded(what.size)
-        dependent = method.size_dependent(problem, options)
-        key = (what.kind, size if dependent else None)
-        if key not in self._schedules:
-            asked = Problem(self.topology, problem.collective, size) if dependent else problem
-            made = synthesize_best(method, asked, options, (0,), size)
-            self._schedules[key] = made.schedule
-        return self._schedules[key]
+        """Return `least_time` of a collective."""
+        return least_time(self.name, what.kind, what.size)
 
 
 def rounded(size: Fraction) -> Fraction:
@@ -135,25 +125,24 @@ def rounded(size: Fraction) -> Fraction:
 
 
 def sending(topology: Topology, size: Fraction) -> float:
-    """Return the most seconds that a message from a rank to the next takes, each on its way alone.
+    """Return the most seconds that a message from a rank to the next takes, when it is the only one.
 
     It takes a route of fewest links; switches and ranks on it pass on what arrives, so that its α add up and
     its slowest link counts.
     """
     ranks = np.arange(topology.num_ranks)
     offsets, links = shortest_routes(topology, ranks[:-1], ranks[1:])
-    routes = (links[start:end].tolist() for start, end in pairwise(offsets.tolist()))
-    return max(
-        float(
-            sum(topology.alpha[link] for link in route)
-            + size / min(topology.bandwidth[link] for link in route)
-        )
-        for route in routes
-    )
+
+    def seconds(start: int, end: int) -> float:
+        route, alpha = links[start:end].tolist(), topology.alpha
+        slowest = min(topology.bandwidth[link] for link in route)
+        return float(sum(alpha[link] for link in route) + size / slowest)
+
+    return max(map(seconds, offsets[:-1].tolist(), offsets[1:].tolist()))
 
 
 Network = Scheduled | Formula
-"""What a group's collectives run on: it has a name, a number of ranks or None for any, times and bounds."""
+"""The network of a group's collectives. It has a name, a number of ranks (None: any), times and bounds."""
 
 FORMULA = "formula"
 """Stands for a method: collectives take a number of α and of M/B."""
@@ -166,13 +155,13 @@ COLUMNS = typed("""
     optimal_weights_s float, optimal_communication_s float, saving float, bucket_bytes int,
     operations int, communication text, timeline text, note text
 """)
-"""Name and type of every column. All times are seconds of an iteration. ``time_s`` is ``compute_s`` (of the
-stage that computes longest) + ``bubble_s`` (waiting for other stages) + ``activations_s`` (what collectives
-of tp, ep and pp add) + ``weights_s`` (what those of dp, fsdp and edp add then); ``exposed_s`` are the last
-two. ``communication_s`` are all collectives on the busiest network of each group, ``communication`` the same
-by group, as JSON. The columns ``optimal_...`` are the same were every collective as fast as its proven bound,
-and ``saving`` is the share of ``time_s`` that this saves. ``timeline`` is a JSON list of [stream, part, what,
-start, end]."""
+"""Name and type of every column. All times are seconds of an iteration. ``time_s`` is the sum of
+``compute_s`` (of the stage that computes longest), ``bubble_s`` (waiting for other stages),
+``activations_s`` (what collectives of tp, ep and pp add) and ``weights_s`` (what those of dp, fsdp and edp
+add then). ``exposed_s`` are the last two. ``communication_s`` are all collectives on the busiest network of
+each group, ``communication`` the same by group, as JSON. The columns ``optimal_...`` are the same were every
+collective as fast as its proven bound, and ``saving`` is the share of ``time_s`` that this saves.
+``timeline`` is a JSON list of [stream, part, what, start, end]."""
 STATED_COLUMNS = tuple(name for name, kind in COLUMNS.items() if kind == pa.float64())
 
 
@@ -183,7 +172,7 @@ class JobTable(Table):
     model: str | None = None
     simai: str | None = None
     calculon: dict[str, str] | None = None
-    device: str = "a100_80g"
+    device: str | None = None
     efficiency: float | None = None
     batch: int | None = None
     sequence: int | None = None
@@ -197,7 +186,7 @@ class JobTable(Table):
     networks: dict[str, str] = Field(default_factory=dict)
     schedule: str | None = None
     bucket: str | None = None
-    prefetch: int = Field(default=1, ge=0)
+    prefetch: int | None = None
     overlap: bool = True
 
 
@@ -260,10 +249,9 @@ class Entrant:
         if texts and self.table.name == OWN:
             group, text = next(iter(texts.items()))
             raise InputError(f"'{OWN}' is for the networks of Calculon's system; {group} has {text}")
-        methods: dict[str | None, str] = {None: self.table.name}
-        methods.update(self.table.others)
+        methods = {None: self.table.name, **self.table.others}
         made = {text: Scheduled(text, methods, self.table.options) for text in texts.values()}
-        networks = {group: made[texts[group]] if group in texts else one for group, one in found.items()}
+        networks = found | {group: made[text] for group, text in texts.items()}
         check_groups(job.workload, {group: network.ranks for group, network in networks.items()})
         return networks
 
@@ -321,15 +309,17 @@ def _job(table: JobTable, folder: Path) -> Job:
     if len(given) != 1:
         raise InputError(f"{' and '.join(given) or 'no model'}; a job has one of model, simai and calculon")
     networks: dict[str, str | Formula] = {}
-    groups = _groups(table.parallel)
+    groups, said = _groups(table.parallel), table.model_dump(exclude_none=True)
+    if table.bucket is not None:
+        said["bucket"] = parse_size(table.bucket)
+
+    def given_of(names: Iterable[str]) -> dict[str, Any]:
+        return {name: said[name] for name in names if name in said}
+
+    plan = Plan(**given_of(field.name for field in fields(Plan)))
     if table.model is not None:
-
-        def given_of(*names: str) -> dict[str, Any]:
-            return table.model_dump(include=set(names), exclude_none=True)
-
-        device = find_device(table.device, **given_of("efficiency"))
-        load = TrainingSetup(groups, device, **given_of("batch", "sequence", "recompute", "number"))
-        workload = find_model(table.model).workload(load, **given_of("microbatches", "chunks"))
+        load = TrainingSetup(groups, **given_of(field.name for field in fields(TrainingSetup)))
+        workload = find_model(table.model).workload(load, **given_of(("microbatches", "chunks")))
     elif table.simai is not None:
         workload = read_simai(folder / table.simai, groups if table.parallel else None)
     else:
@@ -337,24 +327,14 @@ def _job(table: JobTable, folder: Path) -> Job:
         if sorted(files) != ["execution", "model", "system"]:
             has = ", ".join(sorted(files)) or "nothing"
             raise InputError(f"calculon has {has}; it names a model, a system and an execution")
-        named = (folder / files[name] for name in ("model", "system", "execution"))
-        read = read_calculon(*named)
-        workload, plan = read.workload, read.plan
-        networks |= read.networks
-    if table.calculon is None:
-        plan = Plan(
-            None if table.bucket is None else parse_size(table.bucket),
-            table.schedule or ("interleaved" if workload.chunks > 1 else "1f1b"),
-            table.prefetch,
-            table.overlap,
-        )
+        read = read_calculon(*(folder / files[name] for name in ("model", "system", "execution")))
+        workload, plan, networks = read.workload, read.plan, dict(read.networks)
     if table.ranks is not None:
         workload.parallelism.check(table.ranks)
     if table.compute is not None:
         workload = workload.taking(float(parse_time(table.compute)))
     check_length(workload)
-    for _ in stage_order(workload, plan.schedule, 0):
-        break  # refuses what does not fit
+    next(stage_order(workload, plan.schedule, 0), None)  # refuses what does not fit
     return Job(table.name, workload, plan, networks | table.networks)
 
 
@@ -369,27 +349,23 @@ def _groups(given: Mapping[str, int]) -> Parallelism:
 def _entrant(given: TrainingMethodTable) -> Entrant:
     name, others = current_name(given.name), {kind: current_name(one) for kind, one in given.others.items()}
     own = {"name": name, "others": others, "options": current_options(name, given.options)}
-    table = given.model_copy(update=own)
-    for kind, name in others.items():
+    for kind, other in others.items():
         if kind not in KINDS:
             raise InputError(f"others: unknown collective '{kind}'{suggestion(kind, KINDS)}")
-        if name != BOUND:
-            find_method(name)
-    formula = None
-    if table.name == FORMULA:
-        formula = _formula(table.formula)
-    elif table.formula:
+        if other != BOUND:
+            find_method(other)
+    if given.formula and name != FORMULA:
         raise InputError(f"formula is for name = '{FORMULA}'")
-    elif table.name not in (BOUND, OWN):
-        build_options(find_method(table.name), table.options)
-    return Entrant(current_label(table.label or table.name), table, formula)
+    if name not in (FORMULA, BOUND, OWN):
+        build_options(find_method(name), own["options"])
+    formula = _formula(given.formula) if name == FORMULA else None
+    return Entrant(current_label(given.label or name), given.model_copy(update=own), formula)
 
 
 def _formula(given: Mapping[str, Any]) -> Formula:
     """Return what a table of α, B and pairs of steps and factors says: steps α + factor M/B."""
     left = dict(given)
-    alpha = parse_time(left.pop("alpha", None))
-    bandwidth = parse_bandwidth(left.pop("bandwidth", None))
+    alpha, bandwidth = parse_time(left.pop("alpha", None)), parse_bandwidth(left.pop("bandwidth", None))
     constants: dict[str, tuple[float, float]] = {}
     for kind, pair in left.items():
         if kind not in (*KINDS, SEND):
@@ -438,14 +414,9 @@ class Claim:
     @property
     def cells(self) -> tuple[str, str, str, str, str]:
         """Return the cells of a table's line, as `HEADS`."""
-        ours = "not run" if self.ours is None else f"{self.ours:.3g}"
-        off = "" if self.off is None else f"{self.off:+.0%}"
-        return self.stated.where, self.stated.what, f"{self.stated.value:.3g}", ours, off
-
-    @property
-    def off(self) -> float | None:
-        """Return how far ours is from it, relatively."""
-        return None if self.ours is None else self.ours / self.stated.value - 1
+        ours, value = self.ours, self.stated.value
+        known = ("not run", "") if ours is None else (f"{ours:.3g}", f"{ours / value - 1:+.0%}")
+        return (self.stated.where, self.stated.what, f"{value:.3g}", *known)
 
 
 def claims(rows: Sequence[Mapping[str, Any]], stated: Sequence[StatedTable]) -> list[Claim]:

@@ -7,7 +7,7 @@ after the other.
 - A collective of a forward pass or an input gradient (tensor parallel allreduce, expert all-to-all) blocks
   the compute that follows it.
 - A weight gradient's runs beside the compute. Allreduces of the last microbatch wait in a bucket until it
-  holds as much as `Plan.bucket` (DDP); reduce-scatters go at once (FSDP).
+  holds as much as `Plan.bucket` (DDP); reduce-scatters do not wait (FSDP).
 - FSDP gathers a layer's weights while the `Plan.prefetch` layers before it compute.
 - Activations and their gradients go to the next stage beside the compute.
 
@@ -21,7 +21,7 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from graphlib import CycleError, TopologicalSorter
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from tutti.experiments.training.workload import (
     GROUPS,
@@ -36,9 +36,10 @@ from tutti.experiments.training.workload import (
 )
 from tutti.schedules.collective import Kind
 from tutti.topologies.errors import InputError
+from tutti.topologies.options import Choice, Options, Whole
 
 BUCKETS = (Fraction(10**6), Fraction(10**7), Fraction(10**8), Fraction(10**9))
-"""Of which the best is found (A.1.4)."""
+"""Sizes in bytes of the buckets that are tried; the best one is kept (A.1.4)."""
 FORWARD, BACKWARD = "forward", "backward"
 COMPUTE = "compute"
 """A stage's stream beside its networks."""
@@ -100,7 +101,13 @@ class OperationGraph:
         if len(operations) > MOST_OPERATIONS:
             raise InputError(f"{len(operations)} operations in an iteration; at most {MOST_OPERATIONS}")
         self.operations = operations
-        self.before = _before(operations)
+        self.before: list[list[int]] = []
+        """The numbers of those that each waits for, the one before it on its stream among them."""
+        numbers, last = {one.key: number for number, one in enumerate(operations)}, dict[Hashable, int]()
+        for number, one in enumerate(operations):
+            ahead = [last[one.stream]] if one.stream in last else []
+            self.before.append([numbers[key] for key in one.after] + ahead)
+            last[one.stream] = number
         try:
             self.order = list(TopologicalSorter(dict(enumerate(self.before))).static_order())
         except CycleError as error:
@@ -123,39 +130,25 @@ class OperationGraph:
         return times
 
 
-def _before(operations: Sequence[Operation]) -> list[list[int]]:
-    """Return the numbers of those that each waits for, the one before it on its stream among them."""
-    numbers = {one.key: number for number, one in enumerate(operations)}
-    last: dict[Hashable, int] = {}
-    found = []
-    for number, one in enumerate(operations):
-        earlier = [numbers[key] for key in one.after]
-        if one.stream in last:
-            earlier.append(last[one.stream])
-        last[one.stream] = number
-        found.append(earlier)
-    return found
-
-
 @dataclass(frozen=True)
-class Plan:
-    """How an iteration is run.
+class Plan(Options):
+    """Settings of an iteration.
 
     Parameters
     ----------
     bucket
         Bytes of gradients that are reduced together; None: the best of `BUCKETS`. 0: each layer's alone.
     schedule
-        Of the pipeline, one of `SCHEDULES`.
+        Of the pipeline, one of `SCHEDULES`; None: interleaved where a stage has several chunks, else 1f1b.
     prefetch
         For how many layers ahead FSDP gathers weights; 0: nothing overlaps.
     overlap
-        Whether gradients are reduced beside the backward pass; else after it, all at once.
+        Whether gradients are reduced beside the backward pass; else after it, all in one collective.
     """
 
     bucket: Fraction | None = None
-    schedule: str = "1f1b"
-    prefetch: int = 1
+    schedule: Annotated[str | None, Choice(SCHEDULES)] = None
+    prefetch: Annotated[int, Whole()] = 1
     overlap: bool = True
 
 
@@ -181,14 +174,14 @@ class Job:
 
 @dataclass(frozen=True)
 class Iteration:
-    """What an iteration takes, in seconds.
+    """The time of an iteration and its parts, in seconds.
 
     Parameters
     ----------
     seconds
         From start to end; compute + bubble + weights + activations.
     compute
-        Of the stage that computes longest.
+        Compute of the stage that computes longest.
     bubble
         What waiting for other stages adds, were communication free.
     activations, weights
@@ -256,13 +249,12 @@ def iterate(workload: Workload, clock: Clock, networks: Callable[[str], Hashable
     """
     reduced = any(_waits(one) for one in workload.communications)
     tried = BUCKETS if plan.bucket is None and plan.overlap and reduced else (plan.bucket or Fraction(0),)
-    programs = {
-        bucket: OperationGraph(operations(workload, clock, networks, replace(plan, bucket=bucket)))
-        for bucket in tried
-    }
-    played = {bucket: program.play() for bucket, program in programs.items()}
-    bucket = min(tried, key=lambda size: _end(played[size]))
-    program, times = programs[bucket], played[bucket]
+
+    def played(bucket: Fraction) -> tuple[Fraction, OperationGraph, list[tuple[float, float]]]:
+        program = OperationGraph(operations(workload, clock, networks, replace(plan, bucket=bucket)))
+        return bucket, program, program.play()
+
+    bucket, program, times = min(map(played, tried), key=lambda made: _end(made[-1]))
     compute: defaultdict[Hashable, float] = defaultdict(float)
     for one in program.operations:
         if _group(one) is None:
@@ -340,16 +332,13 @@ class _Stage:
     clock: Clock
     networks: Callable[[str], Hashable]
     plan: Plan
-
-    def __post_init__(self) -> None:
-        self.made: list[Operation] = []
-        self.gathered = 0
-        self.gathers: dict[int, Hashable] = {}
-        self.ends: list[Hashable] = []
-        self.forward: dict[tuple[int, int], Hashable] = {}
-        self.computed: Hashable = None
-        self.gradients: list[Hashable] = []
-        self.bucket: dict[str, Fraction] = {}
+    made: list[Operation] = field(default_factory=list)
+    gathers: list[tuple[Hashable, ...]] = field(default_factory=list)
+    ends: list[Hashable] = field(default_factory=list)
+    forward: dict[tuple[int, int], Hashable] = field(default_factory=dict)
+    gradients: list[Hashable] = field(default_factory=list)
+    bucket: dict[str, Fraction] = field(default_factory=dict)
+    computed: Hashable = None
 
     def program(self) -> list[Operation]:
         """Return all operations."""
@@ -366,16 +355,13 @@ class _Stage:
 
     def _gather(self, number: int) -> None:
         """Issue the allgathers of the weights of the layers up to `prefetch` ahead."""
-        while self.gathered <= min(number + self.plan.prefetch, len(self.units) - 1):
-            weights = self.units[self.gathered].layer.weights
-            if weights is not None and self._several(weights):
-                free = self.gathered - self.plan.prefetch - 1
-                after = (self.ends[free],) if free >= 0 else ()
-                self.gathers[self.gathered] = self._communicate(weights, after)
-            self.gathered += 1
+        while len(self.gathers) <= min(number + self.plan.prefetch, len(self.units) - 1):
+            free = len(self.gathers) - self.plan.prefetch - 1
+            after = (self.ends[free],) if free >= 0 else ()
+            self.gathers.append(self._communicate(self.units[len(self.gathers)].layer.weights, after))
 
     def _passes(self, number: int, unit: Unit) -> None:
-        layer, before = unit.layer, self._before(number, unit)
+        layer, before = unit.layer, (*self.gathers[number], *self._before(unit))
         if unit.phase == FORWARD:
             before = self._blocking(f"{layer.name}, forward", layer.forward, before)
             self.forward[unit.part, unit.microbatch] = before[0]
@@ -385,7 +371,7 @@ class _Stage:
             before = self._blocking(f"{layer.name}, input gradient", layer.input_gradient, before)
             own = layer.weight_gradient
             before = (self._compute(f"{layer.name}, weight gradient", own.seconds, before),)
-            if own.communication is not None and self._several(own.communication):
+            if own.communication is not None:
                 self._gradient(own.communication, unit)
         self.ends.append(before[0])
         follower = self._neighbour(unit, 1) if unit.last else None
@@ -396,27 +382,21 @@ class _Stage:
             key, stream = (unit.phase, follower, unit.microbatch), (self.stage, unit.phase, SEND)
             self.made.append(Operation(key, stream, seconds, before, what, self.stage))
 
-    def _before(self, number: int, unit: Unit) -> tuple[Hashable, ...]:
-        """Return what a layer waits for: its weights, and the layer before it, here or in another stage."""
-        weights = (self.gathers[number],) if number in self.gathers else ()
+    def _before(self, unit: Unit) -> tuple[Hashable, ...]:
+        """Return the layer before a layer, here or in another stage, for which it waits."""
         if not unit.first:
-            return (*weights, self.ends[-1])
+            return (self.ends[-1],)
         if self._neighbour(unit, -1) is not None:
-            return (*weights, (unit.phase, unit.part, unit.microbatch))
-        if unit.phase == BACKWARD:
-            return (*weights, self.forward[unit.part, unit.microbatch])
-        return weights
+            return ((unit.phase, unit.part, unit.microbatch),)
+        return (self.forward[unit.part, unit.microbatch],) if unit.phase == BACKWARD else ()
 
     def _blocking(self, label: str, one: Pass, before: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
         """Do a pass, and then its collective; what follows waits for that."""
-        key = self._compute(label, one.seconds, before)
-        if one.communication is not None and self._several(one.communication):
-            key = self._communicate(one.communication, (key,))
-        return (key,)
+        return self._communicate(one.communication, (self._compute(label, one.seconds, before),))
 
     def _gradient(self, what: Communication, unit: Unit) -> None:
         if not _waits(what):
-            self.gradients.append(self._communicate(what, (self.computed,)))
+            self.gradients += self._communicate(what, (self.computed,))
         elif unit.microbatch == self.workload.microbatches - 1:
             self.bucket[what.group] = self.bucket.get(what.group, Fraction(0)) + what.size
             if self.plan.overlap and self.bucket[what.group] >= (self.plan.bucket or 0):
@@ -425,15 +405,15 @@ class _Stage:
     def _reduce(self, group: str) -> None:
         """Reduce what a bucket holds; without overlap that is everything."""
         what = Communication(Kind.ALLREDUCE, self.bucket.pop(group), group)
-        self.gradients.append(self._communicate(what, (self.computed,)))
+        self.gradients += self._communicate(what, (self.computed,))
 
-    def _several(self, what: Communication) -> bool:
-        return self.workload.parallelism.size(what.group) > 1
-
-    def _communicate(self, what: Communication, after: tuple[Hashable, ...]) -> Hashable:
+    def _communicate(self, what: Communication | None, after: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
+        """Do a collective, and return what follows waits for; a group of one rank does none."""
+        if what is None or self.workload.parallelism.size(what.group) == 1:
+            return after
         key, stream = (self.stage, len(self.made)), (self.stage, self.networks(what.group))
         self.made.append(Operation(key, stream, self.clock(what), after, what, self.stage))
-        return key
+        return (key,)
 
     def _compute(self, label: str, seconds: float, after: tuple[Hashable, ...]) -> Hashable:
         self.computed = (self.stage, len(self.made))
@@ -442,12 +422,11 @@ class _Stage:
 
     def _neighbour(self, unit: Unit, step: int) -> int | None:
         """Return the part of the model that comes before (-1) or after this one in its phase."""
-        parts = self.workload.parallelism.pp * self.workload.chunks
         other = unit.part + (step if unit.phase == FORWARD else -step)
-        return other if 0 <= other < parts else None
+        return other if 0 <= other < self.workload.parallelism.pp * self.workload.chunks else None
 
 
-def stage_order(workload: Workload, schedule: str, stage: int) -> Iterator[tuple[str, int, int]]:
+def stage_order(workload: Workload, schedule: str | None, stage: int) -> Iterator[tuple[str, int, int]]:
     """Yield phase, chunk and microbatch in the order in which a stage does them.
 
     GPipe: all forward, then all backward (Huang et al. 2019). 1F1B: as few forward ahead as fill the
@@ -460,30 +439,23 @@ def stage_order(workload: Workload, schedule: str, stage: int) -> Iterator[tuple
         If there is no such schedule, or chunks and microbatches don't fit it.
     """
     stages, count, chunks = workload.parallelism.pp, workload.microbatches, workload.chunks
-    if schedule not in SCHEDULES:
-        raise InputError(f"unknown pipeline schedule '{schedule}'; one of {', '.join(SCHEDULES)}")
-    if (schedule == "interleaved") != (chunks > 1):
+    schedule = schedule or ("interleaved" if chunks > 1 else "1f1b")
+    interleaved, total, ahead = schedule == "interleaved", count * chunks, stages - stage - 1
+    if interleaved != (chunks > 1):
         raise InputError(f"{chunks} chunks a stage; only interleaved has several, and it needs 2 or more")
-    if schedule == "interleaved" and count % stages:
+    if interleaved and count % stages:
         raise InputError(f"{count} microbatches don't divide over {stages} stages, as interleaved needs")
-    total = count * chunks
-    if schedule == "interleaved":
-        ahead = min(2 * (stages - stage - 1) + (chunks - 1) * stages, total)
-        ahead = total if count == stages else ahead
-    else:
-        ahead = total if schedule == "gpipe" else min(stages - stage - 1, total)
+    if interleaved:
+        ahead = 2 * ahead + (chunks - 1) * stages
+    ahead = total if schedule == "gpipe" or (interleaved and count == stages) else min(ahead, total)
 
     def turn(number: int, phase: str) -> tuple[str, int, int]:
         lap, place = divmod(number, stages * chunks)
         chunk, micro = divmod(place, stages)
-        if chunks == 1:
-            return phase, 0, number
         return phase, chunk if phase == FORWARD else chunks - 1 - chunk, lap * stages + micro
 
-    for number in range(ahead):
-        yield turn(number, FORWARD)
-    for number in range(total - ahead):
-        yield turn(ahead + number, FORWARD)
-        yield turn(number, BACKWARD)
-    for number in range(total - ahead, total):
-        yield turn(number, BACKWARD)
+    for number in range(-ahead, total):
+        if number + ahead < total:
+            yield turn(number + ahead, FORWARD)
+        if number >= 0:
+            yield turn(number, BACKWARD)

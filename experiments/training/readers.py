@@ -13,21 +13,20 @@ leaves open in which order a stage does its microbatches, and which rows each of
 they have nearly equal compute.
 
 Calculon's files are a model, a system and an execution, each JSON (Isaev et al., SC 2023).
-Its cost model of a block, for dense transformers: every product, norm and elementwise step takes the time of
-its arithmetic plus that of its memory traffic (or the larger one, as the system says), both at an efficiency
-that falls with their size. A collective takes a latency and bytes over an effective bandwidth. What is not
-modelled here is refused: offloading, tensor parallelism that overlaps, multi-query attention.
+Its cost model is of blocks of dense transformers. Every product, norm and elementwise step takes the time of
+its arithmetic plus that of its memory traffic (or the larger one, as the system says). Both have an
+efficiency that falls with their size. A collective takes a latency and bytes over an effective bandwidth.
+What is not modelled here is refused: offloading, tensor parallelism that overlaps, multi-query attention.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import ConfigDict, Field
@@ -45,18 +44,13 @@ from tutti.experiments.training.workload import (
 )
 from tutti.schedules.collective import Kind
 from tutti.topologies.errors import InputError, suggestion
-from tutti.topologies.files import exact_json, read_text
+from tutti.topologies.files import read_text
 
 MOST_ONCE = 64
 """Rows of what is done once an iteration; the others repeat."""
 FIRST = "HYBRID_TRANSFORMER_FWD_IN_BCKWD"
-COLLECTIVES = {
-    "ALLREDUCE": Kind.ALLREDUCE,
-    "ALLGATHER": Kind.ALLGATHER,
-    "REDUCESCATTER": Kind.REDUCE_SCATTER,
-    "ALLTOALL": Kind.ALL_TO_ALL,
-    "BROADCAST": Kind.BROADCAST,
-}
+KINDS = (Kind.ALLREDUCE, Kind.ALLGATHER, Kind.REDUCE_SCATTER, Kind.ALL_TO_ALL, Kind.BROADCAST)
+COLLECTIVES = {kind.replace("-", "").upper(): kind for kind in KINDS}
 SUFFIXES = {"_DP_EP": "edp", "_EP": "ep"}
 NONE = "NONE"
 
@@ -100,7 +94,7 @@ def read_simai(path: Path | str, parallelism: Parallelism | None = None) -> Work
 
 
 def _microbatch(layers: tuple[Layer, ...], times: int, where: str) -> tuple[Layer, ...]:
-    """Return the rows of a microbatch, of which a file has so many times the same, and those done once."""
+    """Return the rows of a microbatch, which a file repeats `times` times, and those that are done once."""
     known: dict[Layer, int] = {}
     kinds = np.array([known.setdefault(layer, len(known)) for layer in layers])
     for length in range(len(layers) // max(times, 1), 0, -1):
@@ -174,7 +168,7 @@ OPERATIONS = {
 class _Part(Table):
     """A table of which other keys are ignored."""
 
-    model_config = ConfigDict(extra="ignore", strict=True, frozen=True, hide_input_in_errors=True)
+    model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
 
 
 class _Model(_Part):
@@ -212,14 +206,24 @@ class _Execution(_Part):
     training: Literal[True] = True
 
 
+Efficiency = Annotated[list[tuple[float, Annotated[float, Field(gt=0, le=1)]]], Field(min_length=1)]
+"""Pairs of a size and the share of the peak that larger sizes reach."""
+
+
+def _seconds(size: float, peak: float, points: Efficiency, unit: float) -> float:
+    """Return the seconds at the share of the peak that the largest threshold below the size has."""
+    shares = sorted(points, reverse=True)
+    return size / (peak * next((share for least, share in shares if size >= least * unit), shares[-1][1]))
+
+
 class _Engine(_Part):
     tflops: float = Field(gt=0)
-    gflops_efficiency: list[list[float]] = Field(min_length=1)
+    gflops_efficiency: Efficiency
 
 
 class _Memory(_Part):
     GBps: float = Field(gt=0)
-    MB_efficiency: list[list[float]] = Field(min_length=1)
+    MB_efficiency: Efficiency
 
 
 class _Network(_Part):
@@ -230,30 +234,19 @@ class _Network(_Part):
 
 
 class _System(_Part):
-    matrix: dict[str, dict[str, Any]]
-    vector: dict[str, dict[str, Any]]
-    mem1: dict[str, Any]
+    matrix: dict[str, _Engine]
+    vector: dict[str, _Engine]
+    mem1: _Memory
     processing_mode: Literal["roofline", "no_overlap"]
-    networks: list[dict[str, Any]]
+    networks: list[_Network]
 
-
-@dataclass(frozen=True)
-class _Curve:
-    """A peak, and the share of it that is reached: that of the largest threshold below a size."""
-
-    peak: float
-    shares: tuple[tuple[float, float], ...]
-
-    @classmethod
-    def of(cls, peak: float, points: Sequence[Sequence[float]], unit: float, where: str) -> _Curve:
-        if any(len(point) != 2 or not 0 < point[1] <= 1 for point in points):
-            raise InputError(f"{where}: efficiencies are pairs of a size and a share above 0, at most 1")
-        shares = sorted(((point[0] * unit, point[1]) for point in points), reverse=True)
-        return cls(peak, tuple(shares))
-
-    def seconds(self, size: float) -> float:
-        share = next((share for least, share in self.shares if size >= least), self.shares[-1][1])
-        return size / (self.peak * share)
+    def seconds(self, engine: _Engine, flops: float, read: float) -> float:
+        """Return the time of arithmetic and memory traffic, one after the other or at the same time."""
+        both = (
+            _seconds(flops, engine.tflops * 1e12, engine.gflops_efficiency, 1e9),
+            _seconds(read, self.mem1.GBps * 1e9, self.mem1.MB_efficiency, 1e6),
+        )
+        return max(both) if self.processing_mode == "roofline" else sum(both)
 
 
 @dataclass(frozen=True)
@@ -267,21 +260,6 @@ class _BlockStep:
     core: bool = False
 
 
-@dataclass(frozen=True)
-class _Machine:
-    matrix: _Curve
-    vector: _Curve
-    memory: _Curve
-    roofline: bool
-
-    def seconds(self, flops: float, read: float, matrix: bool = False) -> float:
-        both = ((self.matrix if matrix else self.vector).seconds(flops), self.memory.seconds(read))
-        return max(both) if self.roofline else sum(both)
-
-    def step(self, step: _BlockStep, number: int) -> float:
-        return self.seconds(step.flops[number], step.read[number], step.matrix)
-
-
 def read_calculon(model: Path | str, system: Path | str, execution: Path | str) -> Job:
     """Return the job that three files describe.
 
@@ -291,12 +269,16 @@ def read_calculon(model: Path | str, system: Path | str, execution: Path | str) 
         If one can't be read, lacks a key, asks for what is not modelled, or the groups don't multiply to the
         processors.
     """
-    shape, run = _table(_Model, model), _table(_Execution, execution)
-    place = _table(_System, system)
+    shape = read_table(_Model, read_text(model), str(model))
+    run = read_table(_Execution, read_text(execution), str(execution))
+    place = read_table(_System, read_text(system), str(system))
     groups = at(str(execution), Parallelism, run.tensor_par, run.pipeline_par, run.data_par)
     at(str(execution), groups.check, run.num_procs)
     if run.datatype not in BYTES:
         raise InputError(f"{execution}: datatype '{run.datatype}'; one of {', '.join(BYTES)}")
+    for name, engines in (("matrix", place.matrix), ("vector", place.vector)):
+        if run.datatype not in engines:
+            raise InputError(f"{system}: {name} has no {run.datatype}; it has {', '.join(engines)}")
     for name in ("hidden", "feedforward", "attn_heads"):
         if getattr(shape, name) % groups.tp:
             raise InputError(f"{execution}: tensor_par {groups.tp} does not divide {name} of {model}")
@@ -309,40 +291,18 @@ def read_calculon(model: Path | str, system: Path | str, execution: Path | str) 
         "pp": _network(place, run.pipeline_par_net, 2, system),
         "dp": _network(place, run.data_par_net, groups.dp, system, run.optimizer_sharding),
     }
-    layers = _TransformerBlock(shape, run, _machine(place, run.datatype, system)).layers()
+    layers = _TransformerBlock(shape, run, place).layers()
     boundary = Fraction(BYTES[run.datatype] * run.microbatch_size * shape.seq_size * shape.hidden)
     name, chunks, every = Path(model).stem, run.pipeline_interleaving, layers * shape.num_blocks
     workload = Workload(name, every, groups, microbatches, boundary, chunks, "Calculon")
-    schedule = "interleaved" if chunks > 1 else "1f1b"
-    return Job(name, workload, Plan(Fraction(0), schedule, overlap=run.data_par_overlap), networks)
-
-
-def _table(kind: type[Any], path: Path | str) -> Any:
-    document = exact_json(read_text(path), str(path), "Calculon file")
-    if not isinstance(document, dict):
-        raise InputError(f"{path}: no object with keys, as Calculon's files are")
-    floats = json.loads(json.dumps(document, default=float))  # in place of fractions
-    return read_table(kind, floats, str(path))
-
-
-def _machine(place: _System, datatype: str, where: Path | str) -> _Machine:
-    curves = []
-    for name in ("matrix", "vector"):
-        engines = getattr(place, name)
-        if datatype not in engines:
-            raise InputError(f"{where}: {name} has no {datatype}; it has {', '.join(engines)}")
-        engine = read_table(_Engine, engines[datatype], f"{where}: {name}.{datatype}")
-        curves.append(_Curve.of(engine.tflops * 1e12, engine.gflops_efficiency, 1e9, f"{where}: {name}"))
-    memory = read_table(_Memory, place.mem1, f"{where}: mem1")
-    curve = _Curve.of(memory.GBps * 1e9, memory.MB_efficiency, 1e6, f"{where}: mem1")
-    return _Machine(curves[0], curves[1], curve, place.processing_mode == "roofline")
+    return Job(name, workload, Plan(Fraction(0), overlap=run.data_par_overlap), networks)
 
 
 def _network(place: _System, tier: int, ranks: int, where: Path | str, sharded: bool = False) -> Formula:
-    """Return a tier among so many ranks; with a sharded optimizer an allreduce is two collectives."""
+    """Return a tier among these ranks; with a sharded optimizer an allreduce is two collectives."""
     if tier >= len(place.networks):
         raise InputError(f"{where}: no network {tier}; it has {len(place.networks)}")
-    network = read_table(_Network, place.networks[tier], f"{where}: networks[{tier}]")
+    network = place.networks[tier]
     rate = 1 / (network.bandwidth * 1e9 * network.efficiency)
     found: dict[str, tuple[float, float]] = {SEND: (network.latency, rate)}
     for name, kind in OPERATIONS.items():
@@ -355,18 +315,22 @@ def _network(place: _System, tier: int, ranks: int, where: Path | str, sharded: 
 
 
 class _TransformerBlock:
-    """A transformer block as Calculon takes it apart; `a` numbers are activations of a microbatch."""
+    """A transformer block as Calculon takes it apart."""
 
-    def __init__(self, shape: _Model, run: _Execution, machine: _Machine) -> None:
-        self.shape, self.run, self.machine = shape, run, machine
+    def __init__(self, shape: _Model, run: _Execution, system: _System) -> None:
+        self.shape, self.run, self.system = shape, run, system
         self.tp, self.bytes = run.tensor_par, BYTES[run.datatype]
         self.tokens = run.microbatch_size * shape.seq_size
         self.activations = self.tokens * shape.hidden
         self.split = run.tensor_par_comm_type == "rs_ag"
         self.outside = self.activations // self.tp if self.split else self.activations
         copied = self.activations * (self.tp - 1) / self.tp, 2 * self.activations * self.bytes
-        self.touch = machine.seconds(*copied) if self.tp > 1 else 0.0
+        self.touch = self._seconds(*copied) if self.tp > 1 else 0.0
         """The seconds that a tensor parallel collective computes and copies for."""
+
+    def _seconds(self, flops: float, read: float, matrix: bool = False) -> float:
+        engines = self.system.matrix if matrix else self.system.vector
+        return self.system.seconds(engines[self.run.datatype], flops, read)
 
     def layers(self) -> tuple[Layer, ...]:
         """Return its rows: norm, core and rest of attention and of the feed forward part."""
@@ -375,10 +339,11 @@ class _TransformerBlock:
     def _half(self, name: str, core: list[_BlockStep]) -> tuple[Layer, ...]:
         """Return three rows: what comes before the gathering, the core, what follows the sum."""
         full, redo = self.run.activation_recompute == "full", self.run.activation_recompute == "attn_only"
+        residual = self._elementwise(self.outside, 1, 2, 3 * self.bytes)
         rows = [
             self._row(f"{name} norm", [self._fork(self.outside, 2), self._norm()], full),
             self._row(name, core, full, redo),
-            self._row(f"{name} residual", [self._dropout(self.outside), self._residual()], full),
+            self._row(f"{name} residual", [self._dropout(self.outside), residual], full),
         ]
         summed = self._over(Kind.REDUCE_SCATTER if self.split else Kind.ALLREDUCE)
         ends = {1: {"forward": summed, "recompute": summed if full else None, "input_gradient": summed}}
@@ -401,17 +366,20 @@ class _TransformerBlock:
         return Communication(kind, size, "tp") if self.tp > 1 else None
 
     def _row(self, name: str, steps: list[_BlockStep], full: bool, redo: bool = False) -> Layer:
-        machine, shards = self.machine, self.run.data_par if self.run.optimizer_sharding else 1
-        forward, backward, gradient = (
-            Pass(sum(machine.step(step, number) for step in steps)) for number in range(3)
-        )
-        again = Pass(sum(machine.step(step, 0) for step in steps if full or (redo and step.core)))
+        shards = self.run.data_par if self.run.optimizer_sharding else 1
+
+        def all_of(number: int, chosen: list[_BlockStep]) -> Pass:
+            times = (self._seconds(step.flops[number], step.read[number], step.matrix) for step in chosen)
+            return Pass(sum(times))
+
+        forward, backward, gradient = (all_of(number, steps) for number in range(3))
+        again = all_of(0, [step for step in steps if full or (redo and step.core)])
         weights = sum(step.weights for step in steps)
         if weights and self.run.data_par > 1:
             reduced = Communication(Kind.ALLREDUCE, Fraction(weights * self.bytes), "dp")
             gradient = replace(gradient, communication=reduced)
         updated = [(ADAM * step.weights / shards, STATE * step.weights / shards) for step in steps]
-        update = sum(machine.seconds(*both) for both in updated)
+        update = sum(self._seconds(*both) for both in updated)
         return Layer(name, forward, backward, gradient, again, update=update)
 
     def _attention(self) -> list[_BlockStep]:
@@ -423,7 +391,7 @@ class _TransformerBlock:
             self._fork(self.activations, 3),
             *[self._linear(shape.hidden, inside)] * 3,
             self._product(heads, length, shape.attn_size, length, core=True),
-            self._elementwise(scores, 5, 8, core=True),
+            self._elementwise(scores, 5, 8, 2 * self.bytes, core=True),
             self._dropout(scores, core=True),
             self._product(heads, length, length, shape.attn_size),
             self._linear(inside, shape.hidden),
@@ -431,7 +399,7 @@ class _TransformerBlock:
 
     def _feed(self) -> list[_BlockStep]:
         inside, hidden = self.shape.feedforward // self.tp, self.shape.hidden
-        gelu = self._elementwise(inside * self.tokens, 8, 13)
+        gelu = self._elementwise(inside * self.tokens, 8, 13, 2 * self.bytes)
         return [self._linear(hidden, inside), gelu, self._linear(inside, hidden)]
 
     def _linear(self, inward: int, out: int) -> _BlockStep:
@@ -444,24 +412,21 @@ class _TransformerBlock:
         read = self.bytes * count * (rows * inner + inner * columns + rows * columns)
         return _BlockStep((flops, 2 * flops, 0), (read, read, 0), matrix=True, core=core)
 
-    def _elementwise(self, size: int, forward: int, backward: int, core: bool = False) -> _BlockStep:
-        read = 2 * self.bytes * size
+    def _elementwise(
+        self, size: int, forward: int, backward: int, moved: int, core: bool = False
+    ) -> _BlockStep:
+        """Return a step of `size` numbers; the other counts are operations and bytes of each."""
+        read = moved * size
         return _BlockStep((forward * size, backward * size, 0), (read, read, 0), core=core)
 
     def _dropout(self, size: int, core: bool = False) -> _BlockStep:
         """Return it; its mask is a byte a number."""
-        read = 2 * self.bytes * size + size
-        return _BlockStep((size, size, 0), (read, read, 0), core=core)
+        return self._elementwise(size, 1, 1, 2 * self.bytes + 1, core)
 
     def _norm(self) -> _BlockStep:
         size, weights = self.outside, 2 * self.shape.hidden
         read = self.bytes * (2 * size + weights)
         return _BlockStep((9 * size, 14 * size, 7 * size), (read,) * 3, weights)
-
-    def _residual(self) -> _BlockStep:
-        size = self.outside
-        read = 3 * self.bytes * size
-        return _BlockStep((size, 2 * size, 0), (read, read, 0))
 
     def _fork(self, size: int, users: int) -> _BlockStep:
         return _BlockStep((0, users * size, 0), (0, self.bytes * size * (users + 1), 0))

@@ -25,19 +25,21 @@ from tutti.experiments.report.tables import (
 )
 from tutti.experiments.runner.results import read_rows
 from tutti.experiments.runner.study import REPORT
-from tutti.experiments.training.config import Claim, StatedTable, claims
+from tutti.experiments.training.config import Claim, StatedTable, claims, stated_in
 from tutti.topologies.units import MICRO, duration
 
 PARTS = {"compute": "compute_s", "bubble": "bubble_s", "activations": "activations_s", "weights": "weights_s"}
-"""What an iteration is made of, and the columns of it."""
+"""The parts of an iteration, and their columns."""
 BEST_PARTS = PARTS | {"activations": "optimal_activations_s", "weights": "optimal_weights_s"}
 """The same with optimal collectives."""
 BARS, GANTT = "iterations", "timeline"
 OPTIMAL = "optimal"
 
 
-def write_page(directory: Path, stated: Sequence[StatedTable] = (), page: Path | None = None) -> Path:
-    """Write the page of a folder of results, `REPORT` in it without `page`, and return its path.
+def write_page(directory: Path, page: Path | None = None) -> Path:
+    """Write the page of a folder of results, with the papers' numbers in its config, and return its path.
+
+    Without `page` it is `REPORT` in the folder.
 
     Raises
     ------
@@ -55,7 +57,7 @@ def write_page(directory: Path, stated: Sequence[StatedTable] = (), page: Path |
         "heading": f"What collectives are worth in training: {directory.name}",
         "lead": texts["lead"],
         "sections": [
-            *_claims(rows, stated),
+            *_claims(rows, stated_in(directory)),
             *map(_section, jobs.values()),
             Section("What the parts are", words=explained(texts["words"])),
         ],

@@ -5,18 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from functools import cache
 from typing import Any
 
 from tutti.experiments.runner.config import Config, MachinesTable
 from tutti.experiments.runner.manifest import task_key
 from tutti.experiments.runner.study import Row, Study, Task, TaskOutcome, Workplace
-from tutti.experiments.training.config import COLUMNS, Entrant, Network, read_training, stated_in
+from tutti.experiments.training.config import COLUMNS, Entrant, Network, read_training
 from tutti.experiments.training.iteration import BACKWARD, FORWARD, Iteration, Job, iterate
 from tutti.experiments.training.workload import WEIGHTS, Communication
 from tutti.schedules.method import Method
 from tutti.topologies.options import options_text
-from tutti.topologies.processes import load
 
 TASK_FORMAT = "tutti.training/1"
 MOST_BARS = 400
@@ -35,7 +34,7 @@ class TrainingTask(Task):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What it is picked by, besides the whole text."""
+        """The job's name, and the method's label."""
         return self.job.name, self.entrant.label
 
     def rows(self, status: str, message: str = "") -> list[Row]:
@@ -69,8 +68,8 @@ def _columns(job: Job, networks: Mapping[str, Network]) -> Row:
         """Return what the group's collectives hold: those on one network take turns."""
         return networks[group].name
 
-    made = iterate(job.workload, lambda what: networks[what.group].time(what), shared, job.plan)
-    best = iterate(job.workload, lambda what: networks[what.group].bound(what), shared, job.plan)
+    made = iterate(job.workload, cache(lambda what: networks[what.group].time(what)), shared, job.plan)
+    best = iterate(job.workload, cache(lambda what: networks[what.group].bound(what)), shared, job.plan)
     parts = ("compute", "bubble", "activations", "weights", "exposed")
     return {
         "time_s": made.seconds,
@@ -138,18 +137,4 @@ def study_of(config: Config, methods: Mapping[str, Method]) -> Study:
         for entrant in entrants
         if entrant.does(job.name)
     ]
-    machines = config.table(MachinesTable, "run")
-    return Study(config, tasks, machines, "tutti.experiments.training.study:write_report", columns=COLUMNS)
-
-
-def write_report(directory: Path, page: Path | None = None) -> Path:
-    """Write the page of a folder of results, with the numbers that its config has of papers; return its path.
-
-    Raises
-    ------
-    InputError
-        If the rows can't be read or the page not written.
-    """
-    write = load("tutti.experiments.training.report:write_page")  # drawing takes a while to import
-    written: Path = write(directory, stated_in(directory), page)
-    return written
+    return Study(config, tasks, config.table(MachinesTable, "run"), columns=COLUMNS)

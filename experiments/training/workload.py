@@ -1,4 +1,4 @@
-"""A workload: a table of layers, and how many ranks share them in which way.
+"""A workload: a table of layers, and the groups of ranks that share them.
 
 A layer has three passes, forward, input gradient and weight gradient. Each computes for a while and then may
 do a collective over one of the rank's groups. That of the first two blocks the compute which follows, that of
@@ -7,18 +7,19 @@ the weight gradient runs beside it.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
+from typing import Annotated
 
 from tutti.schedules.collective import KINDS
-from tutti.topologies.errors import InputError, suggestion
+from tutti.topologies.errors import InputError
+from tutti.topologies.options import Choice, Number, Options, Whole
 from tutti.topologies.units import MOST_BYTES
 
 SEND = "send"
-"""From a stage of a pipeline to the next: the one communication that is no collective."""
+"""Kind of the one communication that is no collective: a stage of a pipeline sends to the next one."""
 GROUPS = {
     "tp": "tensor parallel",
     "pp": "pipeline parallel",
@@ -34,8 +35,8 @@ MOST_LAYERS = 10**5
 
 
 @dataclass(frozen=True)
-class Parallelism:
-    """How many ranks a group has; tp x pp x dp x fsdp is the number of ranks.
+class Parallelism(Options):
+    """Numbers of ranks of the groups; tp x pp x dp x fsdp is the number of all ranks.
 
     Parameters
     ----------
@@ -51,18 +52,15 @@ class Parallelism:
         If a number is out of range, or they don't fit each other.
     """
 
-    tp: int = 1
-    pp: int = 1
-    dp: int = 1
-    fsdp: int = 1
-    ep: int = 1
+    tp: Annotated[int, Whole(1, MOST_RANKS)] = 1
+    pp: Annotated[int, Whole(1, MOST_RANKS)] = 1
+    dp: Annotated[int, Whole(1, MOST_RANKS)] = 1
+    fsdp: Annotated[int, Whole(1, MOST_RANKS)] = 1
+    ep: Annotated[int, Whole(1, MOST_RANKS)] = 1
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        for one in fields(self):
-            count = getattr(self, one.name)
-            if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_RANKS:
-                raise InputError(f"{one.name} is {count!r}; it is a whole number, 1 to {MOST_RANKS}")
+        super().__post_init__()
         if self.replicas % self.ep:
             raise InputError(f"ep = {self.ep} does not divide the {self.replicas} ranks that share the batch")
 
@@ -93,12 +91,12 @@ class Parallelism:
             raise InputError(f"tp x pp x dp x fsdp = {product}, but there are {ranks} ranks")
 
     def __str__(self) -> str:
-        counts = ((one.name, getattr(self, one.name)) for one in fields(self))
+        counts = vars(self).items()
         return " ".join(f"{name}={count}" for name, count in counts if count > 1) or "one rank"
 
 
 @dataclass(frozen=True)
-class Communication:
+class Communication(Options):
     """A collective of one group.
 
     Parameters
@@ -116,34 +114,20 @@ class Communication:
         If there is no such collective or group, or the size is none.
     """
 
-    kind: str
-    size: Fraction
-    group: str
-
-    def __post_init__(self) -> None:
-        """Check the parts."""
-        if self.kind not in (*KINDS, SEND):
-            raise InputError(f"unknown collective '{self.kind}'{suggestion(self.kind, [*KINDS, SEND])}")
-        if self.group not in GROUPS:
-            raise InputError(f"unknown group '{self.group}'{suggestion(self.group, GROUPS)}")
-        if not 0 < self.size <= MOST_BYTES:
-            raise InputError(f"{self.kind} of {self.size} bytes; more than 0 and at most 10^18 are allowed")
+    kind: Annotated[str, Choice((*KINDS, SEND))]
+    size: Annotated[Fraction, Number(above=0, most=MOST_BYTES)]
+    group: Annotated[str, Choice(GROUPS)]
 
 
 @dataclass(frozen=True)
-class Pass:
-    """Compute of so many seconds, then a collective."""
+class Pass(Options):
+    """Compute for a number of seconds, then a collective."""
 
-    seconds: float = 0.0
+    seconds: Annotated[float, Number(least=0)]
     communication: Communication | None = None
 
-    def __post_init__(self) -> None:
-        """Check the seconds."""
-        if not (math.isfinite(self.seconds) and self.seconds >= 0):
-            raise InputError(f"a pass of {self.seconds} s; its compute takes 0 or more")
 
-
-NOTHING = Pass()
+NOTHING = Pass(0.0)
 
 
 @dataclass(frozen=True)
@@ -182,7 +166,7 @@ class Layer:
 
     @property
     def seconds(self) -> float:
-        """Of compute for a microbatch."""
+        """Seconds of compute for a microbatch."""
         return sum(one.seconds for one in self.passes)
 
     @property
@@ -193,8 +177,8 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Workload:
-    """What a rank does for one microbatch, were it to do all stages of the pipeline.
+class Workload(Options):
+    """The work of a rank for one microbatch, were it to do all stages of the pipeline.
 
     Parameters
     ----------
@@ -222,24 +206,21 @@ class Workload:
     name: str
     layers: tuple[Layer, ...]
     parallelism: Parallelism
-    microbatches: int = 1
+    microbatches: Annotated[int, Whole(1, MOST_LAYERS)] = 1
     boundary: Fraction = Fraction(0)
-    chunks: int = 1
+    chunks: Annotated[int, Whole(1)] = 1
     source: str = field(default="", compare=False)
     alike: bool = False
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        parts = self.chunks * (1 if self.alike else self.parallelism.pp)
-        if not 0 < len(self.layers) <= MOST_LAYERS:
-            raise InputError(f"{self.name}: {len(self.layers)} layers; 1 to {MOST_LAYERS} are allowed")
-        if not 1 <= self.microbatches <= MOST_LAYERS or self.chunks < 1:
-            allowed = f"1 to {MOST_LAYERS} microbatches and at least 1 chunk are allowed"
-            counts = f"{self.microbatches} microbatches of {self.chunks} chunks a stage"
-            raise InputError(f"{self.name}: {counts}; {allowed}")
-        if parts > len(self.layers):
-            asked = f"{parts} parts for {self.parallelism.pp} stages"
-            raise InputError(f"{self.name}: {asked}, but only {len(self.layers)} layers")
+        super().__post_init__()
+        count, stages = len(self.layers), self.parallelism.pp
+        parts = self.chunks * (1 if self.alike else stages)
+        if not 0 < count <= MOST_LAYERS:
+            raise InputError(f"{self.name}: {count} layers; 1 to {MOST_LAYERS} are allowed")
+        if parts > count:
+            raise InputError(f"{self.name}: {parts} parts for {stages} stages, but only {count} layers")
         if any(all(layer.once for layer in part) for part in self.parts):
             why = "one would have no layer that repeats"
             raise InputError(f"{self.name}: {self.chunks} chunks a stage; {why}")
@@ -247,14 +228,13 @@ class Workload:
     @property
     def parts(self) -> list[Sequence[Layer]]:
         """The layers of each part of the model: chunk by chunk, and in a chunk stage by stage."""
-        stages = self.parallelism.pp
-        if not self.alike:
-            return parts_of(self.layers, stages * self.chunks)
-        return [part for part in parts_of(self.layers, self.chunks) for _ in range(stages)]
+        copies = self.parallelism.pp if self.alike else 1
+        every = parts_of(self.layers, self.chunks * self.parallelism.pp // copies)
+        return [part for part in every for _ in range(copies)]
 
     @property
     def seconds(self) -> float:
-        """Of compute in an iteration, on all stages together."""
+        """Seconds of compute in an iteration, on all stages together."""
         times = self.parallelism.pp if self.alike else 1
         return times * sum(layer.seconds * (1 if layer.once else self.microbatches) for layer in self.layers)
 
@@ -266,29 +246,29 @@ class Workload:
         return (*found, Communication(SEND, self.boundary, "pp")) if sends else found
 
     def taking(self, seconds: float) -> Workload:
-        """Return it with all compute of an iteration scaled to so many seconds, on all stages together."""
+        """Return it with all compute of an iteration scaled to these seconds, on all stages together."""
         now = self.seconds
         if not now:
             raise InputError(f"{self.name}: no layer computes, so there is nothing to scale")
-        names = ("forward", "input_gradient", "weight_gradient", "recompute")
-        layers = []
-        for layer in self.layers:
-            passes = {name: getattr(layer, name) for name in names}
-            scaled = {name: replace(one, seconds=one.seconds * seconds / now) for name, one in passes.items()}
-            layers.append(replace(layer, **scaled))
-        return replace(self, layers=tuple(layers))
+
+        def scaled(layer: Layer) -> Layer:
+            passes = {name: one for name, one in vars(layer).items() if isinstance(one, Pass)}
+            times = {name: replace(one, seconds=one.seconds * seconds / now) for name, one in passes.items()}
+            return replace(layer, **times)
+
+        return replace(self, layers=tuple(map(scaled, self.layers)))
 
 
 @dataclass(frozen=True)
 class Formula:
-    """A network without links: a collective of M bytes takes a constant and so many seconds a byte.
+    """A network without links: a collective takes a constant, and seconds in proportion to its bytes.
 
     Parameters
     ----------
     constants
-        The two numbers, of each kind of collective.
+        The constant in seconds and the seconds a byte of M, of each kind of collective.
     name
-        By which groups have the same; for messages too.
+        Groups with the same name share it; messages call it so.
     """
 
     constants: Mapping[str, tuple[float, float]]
@@ -309,9 +289,8 @@ class Formula:
         constant, rate = self.constants[what.kind]
         return constant + rate * float(what.size)
 
-    def bound(self, what: Communication) -> float:
-        """Return the same: nothing is proven."""
-        return self.time(what)
+    bound = time
+    """The same: nothing is proven."""
 
 
 def parts_of(layers: Sequence[Layer], parts: int) -> list[Sequence[Layer]]:
@@ -346,8 +325,7 @@ def check_groups(workload: Workload, networks: Mapping[str, int | None]) -> None
     """
     for group in dict.fromkeys(one.group for one in workload.communications):
         size = workload.parallelism.size(group)
-        has = f"{workload.name}: group {group} has {size} ranks"
-        if size > 1 and group not in networks:
-            raise InputError(f'{has} and no network; add networks = {{{group} = "..."}}')
-        if size > 1 and networks[group] not in (size, None):
-            raise InputError(f"{has}, its network {networks[group]}")
+        if size > 1 and networks.get(group, 0) not in (size, None):
+            lacks = f' and no network; add networks = {{{group} = "..."}}'
+            own = f", its network {networks[group]}" if group in networks else lacks
+            raise InputError(f"{workload.name}: group {group} has {size} ranks{own}")

@@ -44,7 +44,10 @@ def test_one_schedule_that_is_always_the_fastest_is_one_file():
 def test_no_files_are_refused(files, tmp_path, capsys):
     out = tmp_path / "out"
     assert main(["tune", "ring:4", "--files", files, "-o", str(out)]) == 2
-    assert capsys.readouterr().err == f"tutti: --files {files}; it must be at least 1\n"
+    assert (
+        capsys.readouterr().err
+        == f"tutti: option --files is {files}; it must be a whole number, at least 1\n"
+    )
     assert not out.exists()
 
 

@@ -70,8 +70,8 @@ def test_a_size_that_does_not_divide_is_rounded_up(tutti, schedule):
         (["--ranks", 8], "is for 4 ranks, not 8"),
         (["--size", "1KiB,1PiB"], "of memory are needed here, and "),
         (["--size", "1.5B"], "1.5 bytes are no whole number of them"),
-        (["--repeats", 0], "--repeats 0; it must be at least 1"),
-        (["--timeout", "0s"], "--timeout 0s; it must be positive"),
+        (["--repeats", 0], "option --repeats is 0; it must be a whole number, at least 1"),
+        (["--timeout", "0s"], "option --timeout is '0s'; it must be positive"),
         (["--transport", "carrier"], "invalid choice: 'carrier'"),
     ],
 )

@@ -314,7 +314,7 @@ def test_sizes_without_a_network_are_left_out_of_the_page(tmp_path):
             "--scheduler and --workers",
         ),
         (["--nodes", "10", "-o", "x"], "--output goes with --up-to"),
-        (["--nodes", "10", "--mix", "1.5"], "share of all-to-all, 0 to 1"),
+        (["--nodes", "10", "--mix", "1.5"], "option --mix is 1.5; it must be a number from 0 to 1"),
         (["--nodes", "10", "--all-to-all", "--time-limit", "0s"], "must be positive"),
         (["--nodes", "10", "--size", "0B"], "must be positive"),
         (["--nodes", "10", "--up-to", "12"], "not allowed with"),

@@ -92,7 +92,7 @@ def test_slower_links_and_adapters_of_several_tables(tmp_path):
     path = config(tmp_path, tables)
     path.write_text(path.read_text() + '[[topology]]\nspec = "dgx_h100:2"\n')
     tasks = study_of(read_config(path), METHODS).tasks
-    slow, gone = ([t for t in tasks if t.whole[0].nodes == nodes] for nodes in (4, 19))
+    slow, gone = ([t for t in tasks if t.whole[0].known["nodes"] == nodes] for nodes in (4, 19))
     assert [len(slow), len(gone)] == [2, 3]
     assert all(f"&degrade={task.failed}:1/2" in task.left for task in slow)
     assert all(task.left.count("-ib") == task.count == 2 for task in gone)

@@ -104,7 +104,7 @@ def test_a_number_of_seeds_is_one_task_and_a_list_one_each():
 def test_seeds_of_a_method_without_randomness_are_one_task_and_a_note(seeds, said):
     (task,) = plan(tables(method=f'name = "good"\nseeds = {seeds}'))
     note = f"good has no randomness, so seeds = {said} is one try" if said else ""
-    assert (task.seeds, task.seed, task.note) == ((0,), None, note)
+    assert (task.seeds, task.seed, task.known["note"]) == ((0,), None, note)
     (failed,) = {row["note"] for row in task.rows("timeout")}
     assert failed == note
 
@@ -445,7 +445,7 @@ def test_sizes_of_several_groups_are_those_of_the_largest():
         (parts_with(', size = "1MB"', ""), "only some of the parts have a size; all or none must"),
         (parts_with(', size = "0B"', ', size = "1MB"'), "size '0B'"),
         (parts_with("", ""), "key 'sizes' is missing"),
-        (groups_of('kind = "mixed"\ngroups = "tp=2,dp=2"'), "a mixed collective is made of parts"),
+        (groups_of('kind = "mixed"\ngroups = "tp=2,dp=2"'), "parts are for kind 'mixed'"),
         (groups_of('kind = "allreduce"\nsize = "1MB"\nsizes = ["1MB"]'), "size is for one of the parts"),
         (
             groups_of('kind = "allreduce"\ngroups = "tp=2,dp=3"\nsizes = ["1MB"]'),
@@ -453,7 +453,7 @@ def test_sizes_of_several_groups_are_those_of_the_largest():
         ),
         (
             groups_of('kind = "allreduce"\nroot = 1\ngroups = "tp=2,dp=2"\nsizes = ["1MB"]'),
-            "groups by dimensions take no root, shards, matrix and parts",
+            "groups by dimensions take no root, shards, matrix",
         ),
         (
             groups_of('kind = "mixed"\nsizes = ["1MB"]\nparts = [{kind = "reduce", groups = "tp=4"}]'),

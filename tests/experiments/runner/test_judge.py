@@ -60,7 +60,7 @@ def test_no_time_is_less_than_t_l_times_the_least_alpha(text, kind):
         with contextlib.suppress(Unsupported):
             method.supports(problem, method.options())
             schedule = method.synthesize(problem, method.options(), np.random.default_rng(0))
-            said[name] = Cost(schedule).tl_steps
+            said[name] = Cost.of(schedule).tl_steps
             for size in (1, 10**3, 10**6):
                 assert simulate(schedule, size).time >= (said[name] or 0) * min(topology.alpha) * (1 - 1e-9)
     assert any(said.values())
@@ -79,7 +79,7 @@ def test_t_l_is_said_where_steps_follow_one_another(text, kind, name, steps):
     topology, method = parse_topology(text), METHODS[name]
     problem = Problem(topology, collective(kind, topology.num_ranks), MEGABYTE)
     schedule = method.synthesize(problem, method.options(), np.random.default_rng(0))
-    assert Cost(schedule).tl_steps == steps
+    assert Cost.of(schedule).tl_steps == steps
 
 
 @pytest.mark.parametrize(("microseconds", "gap"), [("5.5", 0), ("4.4", 0.25), ("2.75", 1)])

@@ -180,7 +180,7 @@ def test_every_part_of_every_microbatch_runs_once(schedule: str) -> None:
         (
             pipeline(2, 3),
             "zero bubble",
-            "unknown pipeline schedule 'zero bubble'; one of 1f1b, gpipe, interleaved",
+            "option schedule is 'zero bubble'; allowed: 1f1b, gpipe, interleaved",
         ),
         (
             pipeline(2, 3),

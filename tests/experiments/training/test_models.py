@@ -4,12 +4,11 @@ import re
 
 import pytest
 
-from tutti.experiments.training.models import MODELS, TrainingSetup, find_device, find_model
+from tutti.experiments.training.models import MODELS, TrainingSetup, find_model
 from tutti.experiments.training.workload import Parallelism
 from tutti.schedules.collective import Kind
 from tutti.topologies.errors import InputError
 
-A100 = find_device("a100_80g")
 BILLION = 10**9
 PUBLISHED = {
     "gnmt": 0.278,  # MLPerf v0.7's GNMT is of 32,317 pieces and ties nothing
@@ -42,28 +41,23 @@ PUBLISHED = {
 
 @pytest.mark.parametrize("name", list(MODELS))
 def test_weights_are_as_published(name: str) -> None:
-    assert find_model(name).parameters == pytest.approx(PUBLISHED[name] * BILLION, rel=0.012)
-
-
-@pytest.mark.parametrize("name", [name for name in MODELS if PUBLISHED[name] < 200])
-def test_gradients_are_of_all_weights(name: str) -> None:
-    """With one rank's experts each, data parallel and expert parallel gradients are 2 bytes a weight."""
-    workload = find_model(name).workload(TrainingSetup(Parallelism(dp=2), A100))
+    """Gradients are of all weights, 2 bytes each: all experts are one rank's here."""
+    workload = find_model(name).workload(TrainingSetup(Parallelism(dp=2)))
     reduced = [one for one in workload.communications if one.kind == Kind.ALLREDUCE]
     assert {one.group for one in reduced} <= {"dp", "edp"}
-    assert sum(one.size for one in reduced) == 2 * find_model(name).parameters
+    assert sum(one.size for one in reduced) / 2 == pytest.approx(PUBLISHED[name] * BILLION, rel=0.012)
 
 
 def test_fsdp_gathers_and_scatters_all_weights() -> None:
-    workload = find_model("llama2_7b").workload(TrainingSetup(Parallelism(fsdp=4), A100))
+    workload = find_model("llama2_7b").workload(TrainingSetup(Parallelism(fsdp=4)))
     for kind in (Kind.ALLGATHER, Kind.REDUCE_SCATTER):
         moved = sum(one.size for one in workload.communications if one.kind == kind)
-        assert moved == 2 * find_model("llama2_7b").parameters
+        assert moved / 2 == pytest.approx(PUBLISHED["llama2_7b"] * BILLION, rel=0.012)
 
 
 def test_tensor_parallel_collectives_are_megatrons() -> None:
     """Two allreduces of the activations a layer, forward and backward, of 2 b s h bytes."""
-    load = TrainingSetup(Parallelism(tp=8), A100, batch=4)
+    load = TrainingSetup(Parallelism(tp=8), batch=4)
     found = find_model("gpt3_175b").workload(load).communications
     inside = [one for one in found if one.group == "tp"]
     assert {one.size for one in inside} == {2 * 4 * 2048 * 12288}
@@ -72,7 +66,7 @@ def test_tensor_parallel_collectives_are_megatrons() -> None:
 
 def test_experts_move_every_token_four_times_a_layer() -> None:
     """To the experts and back, forward and backward, k times 2 bytes of each of its numbers."""
-    load = TrainingSetup(Parallelism(dp=8, ep=8), A100, batch=2)
+    load = TrainingSetup(Parallelism(dp=8, ep=8), batch=2)
     found = find_model("deepseek_v3_like").workload(load).communications
     moved = [one for one in found if one.group == "ep"]
     assert {one.size for one in moved} == {2 * 8 * 2 * 4096 * 7168}
@@ -81,7 +75,7 @@ def test_experts_move_every_token_four_times_a_layer() -> None:
 
 def test_compute_is_six_operations_a_weight_and_token() -> None:
     """Where attention and memory count little: 6 W T over half the peak (Kaplan et al. 2020)."""
-    load = TrainingSetup(Parallelism(), A100, batch=8, sequence=128)
+    load = TrainingSetup(Parallelism(), batch=8, sequence=128)
     seconds = sum(layer.seconds for layer in find_model("gpt3_175b").workload(load).layers)
     dense = 174.6e9 - 2048 * 12288
     assert seconds == pytest.approx(6 * dense * 8 * 128 / 156e12, rel=0.01)
@@ -99,7 +93,7 @@ def test_compute_is_six_operations_a_weight_and_token() -> None:
 )
 def test_a_parallelism_that_does_not_fit_is_refused(name: str, groups: dict[str, int], message: str) -> None:
     with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
-        find_model(name).workload(TrainingSetup(Parallelism(**groups), A100))
+        find_model(name).workload(TrainingSetup(Parallelism(**groups)))
 
 
 def test_an_unknown_model_is_refused() -> None:

@@ -74,7 +74,11 @@ def test_a_simai_file_is_read(tmp_path: Path) -> None:
             "line 1: ga = 2, but its rows are not those of so many microbatches alike",
         ),
         (ROWS * 3, HEAD.replace("pp: 1 vpp: 1 ga: 1", "pp: 2 vpp: 9 ga: 3"), "but only 2 layers"),
-        (ROWS, HEAD.replace("pp: 1 vpp: 1 ga: 1", "pp: 2 vpp: 1 ga: 0"), "0 microbatches of 1 chunks"),
+        (
+            ROWS,
+            HEAD.replace("pp: 1 vpp: 1 ga: 1", "pp: 2 vpp: 1 ga: 0"),
+            "option microbatches is 0; it must be a whole number, 1 to 100000",
+        ),
     ],
 )
 def test_what_is_wrong_with_a_simai_file_is_one_line(
@@ -233,7 +237,7 @@ def test_recomputing_adds_a_forward_pass_and_its_collectives(tmp_path: Path) -> 
         ({"system": {"matrix": {}}}, "matrix has no float16"),
         (
             {"system": {"mem1": {"GBps": 1.0, "MB_efficiency": [[0, 2.0]]}}},
-            "efficiencies are pairs of a size and",
+            "'mem1' must be less than or equal to 1, not 2.0",
         ),
     ],
 )

@@ -91,7 +91,7 @@ def test_what_nccl_takes_stands_in_the_answer_and_in_rows():
     )
     told = {name: answer.document[name] for name in ("algorithm", "protocol", "nccl_us")}
     assert told == {"algorithm": "tree", "protocol": "ll", "nccl_us": answer.schedule.stats["nccl_us"]}
-    assert told.items() <= Cost(answer.schedule).columns().items()
+    assert told.items() <= Cost.of(answer.schedule).columns().items()
 
 
 def test_a_model_that_is_below_the_simulated_time_has_its_reason_beside_it():

@@ -161,7 +161,7 @@ def test_the_other_collectives_are_legal(name):
 def test_the_columns_of_step_costs_stay_empty():
     """A.5.3: the schedule is for one size, so α and M/B are not multiplied by anything."""
     schedule = make(NETWORKS["torus:3x4?bandwidth=100GB/s,25GB/s"], SIZES[2])
-    columns = Cost(schedule).columns()
+    columns = Cost.of(schedule).columns()
     assert (columns["tl_steps"], columns["tb_factor"], columns["tb_exact"]) == (None, None, None)
     assert not schedule.claims
 

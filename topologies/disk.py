@@ -1,0 +1,152 @@
+"""The files of users, read within limits, and files that are there whole or not at all.
+
+`opened` and `read_text` read every file that a user may name, whatever stands in it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import BinaryIO
+
+from tutti.topologies.errors import InputError
+from tutti.topologies.units import format_size
+
+MOST_TEXT = 2**30
+"""Most bytes of a text that is read: a network of ten million links has as many. Larger files are refused."""
+DRAFTS = ".*.part"
+"""Pattern of the names of drafts, those of `schedules.files.schedule_file.write_whole` too."""
+
+
+@contextmanager
+def opened(path: Path | str, most: float = MOST_TEXT) -> Iterator[BinaryIO]:
+    """Open a file to be read, in bytes; errors of the system within the ``with`` block name it.
+
+    A pipe may never send and a device never end, so only regular files are read.
+
+    Parameters
+    ----------
+    path
+        The file.
+    most
+        The bytes that it may have.
+
+    Raises
+    ------
+    InputError
+        If it can't be read, is no regular file, or has more bytes.
+    """
+    if "\0" in str(path):
+        raise InputError(f"{str(path)!r}: can't be read: no file has a null character in its name")
+    try:
+        with open(path, "rb", opener=_without_waiting) as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise InputError(f"{path}: can't be read: not a regular file")
+            check_length(path, status.st_size, most)
+            yield file
+    except OSError as error:
+        raise InputError(f"{path}: can't be read: {error.strerror or error}") from None
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)  # else a pipe is opened when somebody writes to it
+
+
+def check_length(path: Path | str, length: int, most: float) -> None:
+    """Refuse a file whose content, as its head says it, is longer than what is read.
+
+    Raises
+    ------
+    InputError
+        If it has more than `most` bytes.
+    """
+    if length > most:
+        raise InputError(f"{path}: too long: {format_size(length)}; at most {format_size(int(most))}")
+
+
+def read_text(path: Path | str, most: float = MOST_TEXT) -> str:
+    """Return the UTF-8 text in a file of at most `most` bytes.
+
+    Raises
+    ------
+    InputError
+        As `opened`, or if it is no UTF-8.
+    """
+    with opened(path, most) as file:
+        data = file.read(os.fstat(file.fileno()).st_size)
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 text, at byte {error.start}") from None
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Give the path of a draft, which takes the place of `path` at the end of the ``with`` block.
+
+    The file is on the disk then, and stays whole if the power goes.
+
+    Parameters
+    ----------
+    path
+        Of the file. A draft that a killed run left is called ``.NAME.part``.
+
+    Raises
+    ------
+    OSError
+        If it can't be written; it names `path` (a full disk does not), and no draft is left behind.
+    """
+    draft = path.with_name(f".{path.name}.part")
+    try:
+        yield draft
+        with draft.open("rb") as file:
+            os.fsync(file.fileno())  # else a power cut after the renaming may leave an empty file
+        draft.replace(path)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from error
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def written(path: Path, content: bytes, what: str) -> Path:
+    """Write a file, which is there whole or not at all, its folder too, and return its path.
+
+    Raises
+    ------
+    InputError
+        If it can't be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as draft:
+            draft.write_bytes(content)
+    except OSError as error:
+        raise InputError(f"{path}: can't write the {what}: {error.strerror}") from error
+    return path
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a folder where no file can be written, before any work for it; it is made if it is missing.
+
+    Raises
+    ------
+    InputError
+        If it can't be made, or written in.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise InputError(f"{folder}: can't be written: {error.strerror}") from error
+
+
+def drop_drafts(directory: Path) -> None:
+    """Remove what a killed process had begun to write into a folder that no other process writes to now."""
+    for draft in directory.glob(DRAFTS):
+        draft.unlink(missing_ok=True)
