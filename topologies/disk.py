@@ -24,16 +24,16 @@ DRAFTS = ".*.part"
 
 @contextmanager
 def opened(path: Path | str, most: float = MOST_TEXT) -> Iterator[BinaryIO]:
-    """Open a file to be read, in bytes; errors of the system within the ``with`` block name it.
+    """Open a file to read its bytes; errors of the system within the ``with`` block name the file.
 
-    A pipe may never send and a device never end, so only regular files are read.
+    Only regular files are read, because a pipe may never send anything and a device may never end.
 
     Parameters
     ----------
     path
         The file.
     most
-        The bytes that it may have.
+        The largest number of bytes that it may have.
 
     Raises
     ------
@@ -54,11 +54,11 @@ def opened(path: Path | str, most: float = MOST_TEXT) -> Iterator[BinaryIO]:
 
 
 def _without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)  # else a pipe is opened when somebody writes to it
+    return os.open(path, flags | os.O_NONBLOCK)  # otherwise opening a pipe waits for a writer
 
 
 def check_length(path: Path | str, length: int, most: float) -> None:
-    """Refuse a file whose content, as its head says it, is longer than what is read.
+    """Refuse a file whose declared length is larger than what is read.
 
     Raises
     ------
@@ -89,12 +89,12 @@ def read_text(path: Path | str, most: float = MOST_TEXT) -> str:
 def replacing(path: Path) -> Iterator[Path]:
     """Give the path of a draft, which takes the place of `path` at the end of the ``with`` block.
 
-    The file is on the disk then, and stays whole if the power goes.
+    The file is then stored on the disk, and a power cut does not damage it.
 
     Parameters
     ----------
     path
-        Of the file. A draft that a killed run left is called ``.NAME.part``.
+        The path of the file. A draft that a killed run left is called ``.NAME.part``.
 
     Raises
     ------
@@ -105,7 +105,7 @@ def replacing(path: Path) -> Iterator[Path]:
     try:
         yield draft
         with draft.open("rb") as file:
-            os.fsync(file.fileno())  # else a power cut after the renaming may leave an empty file
+            os.fsync(file.fileno())  # otherwise a power cut after the renaming may leave an empty file
         draft.replace(path)
     except OSError as error:
         raise OSError(error.errno, error.strerror or str(error), str(path)) from error
@@ -114,7 +114,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def written(path: Path, content: bytes, what: str) -> Path:
-    """Write a file, which is there whole or not at all, its folder too, and return its path.
+    """Write a file completely or not at all, create its folder if needed, and return the file's path.
 
     Raises
     ------
@@ -131,12 +131,12 @@ def written(path: Path, content: bytes, what: str) -> Path:
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse a folder where no file can be written, before any work for it; it is made if it is missing.
+    """Refuse a folder in which no file can be written, before work is done for it. Create a missing one.
 
     Raises
     ------
     InputError
-        If it can't be made, or written in.
+        If the folder can't be created or written to.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -10,15 +10,15 @@ The JSON is networkx's ``node_link_data``, with the keys ``nodes`` and ``edges``
         "edges": [{"source": 0, "target": 2, "key": 0, "bandwidth": "50GB/s", "alpha": "0.5us"}, ...],
     }
 
-Nodes may carry ``label`` (otherwise the id), ``host`` (which machine they are in: any text or number, -1 for
-none), ``multicast`` and ``aggregate``; the graph ``nominal_degree`` and ``notes`` (sentences). A key of a
-node or an edge that is almost one of these is refused: one misspelt would be lost. Others, such as a colour,
-are ignored with a note. If no node has a kind, all are ranks. Older networkx writes ``links`` for ``edges``.
-Ranks (``compute``) are numbered in file order, then switches in file order; links in file order, or by key
-where the keys are 0..L-1 (networkx lists edges by node, the key brings back our order). An undirected file
-means each edge in both directions. Bandwidths and α are text with units, or numbers in bytes/s and seconds
-taken by their decimal text. We write text with units, as it is exact for any fraction (``1/3us``), and JSON
-numbers are not.
+Nodes may carry ``label`` (by default the id), ``host`` (the machine that they are in: any text or number, -1
+for none), ``multicast`` and ``aggregate``. The graph may carry ``nominal_degree`` and ``notes`` (sentences).
+A key of a node or an edge that is almost one of these is refused, because a misspelt key would be lost. Other
+keys, such as a colour, are ignored with a note. If no node has a kind, all are ranks. Older networkx writes
+``links`` for ``edges``. Ranks (``compute``) are numbered in file order, then switches in file order. Links
+are numbered in file order, or by their keys if these are 0..L-1: networkx lists edges by node, and the keys
+restore our order. In an undirected file each edge is two links, one in each direction. Bandwidths and α are
+texts with units, or numbers in bytes/s and seconds whose decimal text counts. We write texts with units,
+because they are exact for any fraction (``1/3us``) and JSON numbers are not.
 """
 
 from __future__ import annotations
@@ -95,14 +95,14 @@ def from_node_link(
         As `json.loads` or networkx returns it; numbers may be int, Fraction or Decimal, and a float stands
         for its shortest decimal text.
     name
-        Of the network and in errors; otherwise the graph's own ``name``.
+        The name of the network, also in errors; by default the graph's own ``name``.
     defaults
         The ``bandwidth`` or ``alpha`` of all edges, where no edge has one.
 
     Raises
     ------
     InputError
-        If a key is missing or unknown, or a value is not what it should be, naming the node or edge.
+        If a key is missing or unknown, or a value is wrong; the message names the node or edge.
     """
     where = name or "the node-link data"
     try:
@@ -125,7 +125,7 @@ def read_topology(path: Path | str) -> Topology:
 
 
 def write_topology(topology: Topology, path: Path | str) -> None:
-    """Write the network as node-link JSON, a node or link a line.
+    """Write the network as node-link JSON, one node or link per line.
 
     Raises
     ------
@@ -172,26 +172,26 @@ def from_networkx(graph: nx.Graph, name: str | None = None) -> Topology:
 
 
 def _has_other_name(edge: Mapping[str, Any], key: str) -> bool:
-    """Whether an edge has another name for a bandwidth or an α; a weight may mean anything."""
+    """Whether an edge has another name for a bandwidth or an α; ``weight`` may mean anything."""
     return any(name in edge for name in _OTHER_NAMES[key] if name != "weight")
 
 
 def _each(values: Rationals, show: Callable[[Fraction], Any]) -> list[Any]:
-    """Return what `show` makes of each value; equal values, of which there are few, share one."""
+    """Return ``show(value)`` for each value. Equal values, of which there are many, share one call."""
     distinct, which = np.unique(values.numerators, return_inverse=True)
     shown = [show(Fraction(int(numerator), values.denominator)) for numerator in distinct]
     return [shown[index] for index in which]
 
 
 def exact_json(text: str, where: str, what: str) -> Any:
-    """Return the value of a JSON text, every number of which is exact: an int or a Fraction.
+    """Return the value of a JSON text whose numbers are all exact: int or Fraction.
 
     Parameters
     ----------
     text
-        The whole.
+        The JSON text.
     where, what
-        The file, and what it should be, for errors.
+        The file, and what it should contain, for errors.
 
     Raises
     ------
@@ -221,7 +221,7 @@ def exact_json(text: str, where: str, what: str) -> Any:
 
 
 def _read(document: Any, name: str | None, defaults: Mapping[str, Fraction]) -> Topology:
-    """Return the network; the caller says in its errors where it comes from."""
+    """Return the network; the caller adds to the errors where it comes from."""
     if not isinstance(document, Mapping):
         raise InputError("expected an object with the keys 'nodes' and 'edges'")
     graph = document.get("graph") or {}
@@ -229,7 +229,7 @@ def _read(document: Any, name: str | None, defaults: Mapping[str, Fraction]) -> 
         raise InputError("'graph' must be an object")
     directed = document.get("directed")
     if not isinstance(directed, bool):
-        raise InputError("the key 'directed' must be true, or false (each edge is then a link both ways)")
+        raise InputError("the key 'directed' must be true, or false (each edge is then two links)")
     nodes, edges = _objects(document, "nodes"), _objects(document, "edges")
     notes = [*_ignored("nodes", nodes, _NODE_KEYS), *_ignored("edges", edges, _EDGE_KEYS)]
     if nodes and not any("kind" in node for node in nodes):
@@ -268,7 +268,7 @@ def _objects(document: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
 
 
 def _ignored(place: str, entries: list[Mapping[str, Any]], allowed: tuple[str, ...]) -> list[str]:
-    """Return a note of the keys that nothing reads, and refuse one that is almost an allowed one."""
+    """Return a note that lists the ignored keys; refuse a key that is almost an allowed one."""
     known = frozenset(allowed)
     ignored: dict[str, None] = {}
     for index, entry in enumerate(entries):
@@ -281,7 +281,7 @@ def _ignored(place: str, entries: list[Mapping[str, Any]], allowed: tuple[str, .
     if not ignored:
         return []
     named = listed([visible(key[:SHOWN]) for key in ignored], 6)
-    return [f"ignored, as no network has it: {named} of {place}"]
+    return [f"ignored keys of {place}: {named}"]
 
 
 def _completed(edges: list[Mapping[str, Any]], defaults: Mapping[str, Fraction]) -> list[Mapping[str, Any]]:
@@ -345,7 +345,7 @@ def _able(nodes: list[Mapping[str, Any]], what: str) -> frozenset[int]:
 
 
 def _hosts(nodes: list[Mapping[str, Any]]) -> Int32Array | None:
-    """Return the hosts, numbered as they come unless numbers are their names; None if no node tells its."""
+    """Return the hosts, numbered in order of appearance unless all are numbers; None if no node has one."""
     hosts = [node.get("host", NONE) for node in nodes]
     for node, host in zip(nodes, hosts, strict=True):
         if isinstance(host, bool) or not isinstance(host, (str, Number)):
@@ -379,7 +379,7 @@ def _links(edges: list[Mapping[str, Any]], numbers: dict[Any, int], directed: bo
 
 
 def _in_order(edges: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the edges by key where the keys are link numbers, otherwise as they come."""
+    """Return the edges in the order of their keys if these are link numbers, otherwise in file order."""
     keys = [edge.get("key") for edge in edges]
     if any(type(key) is not int for key in keys) or set(keys) != set(range(len(keys))):
         return edges
@@ -416,7 +416,7 @@ def _end(edge: Mapping[str, Any], end: str, numbers: dict[Any, int]) -> int:
 
 
 def _quantities(edges: list[Mapping[str, Any]], key: str, parse: Callable[[object], Fraction]) -> Rationals:
-    """Return the exact numbers of the edges; equal ones, of which there are few, are read once."""
+    """Return the edges' exact numbers. Equal values are parsed once, and few values differ."""
     known: dict[tuple[type, Any], int] = {}
     values: list[Fraction] = []
     which = []
@@ -450,7 +450,7 @@ def _is_count(value: Any) -> bool:
 
 
 def _plain(identifier: Any) -> Any:
-    """Return a node id that a dict can hold: JSON has lists where networkx has tuples."""
+    """Return a node id that can be the key of a dict: JSON has lists where networkx has tuples."""
     if isinstance(identifier, Mapping):
         raise InputError(f"the id {identifier!r} is neither text nor a number")
     return tuple(map(_plain, identifier)) if isinstance(identifier, list) else identifier

@@ -333,8 +333,9 @@ def test_progress_says_which_part_it_is_of():
 
 
 def test_bounds_that_take_too_long_are_found_beside_the_methods(monkeypatch):
-    """With no time before the first method all bounds come from beside; the schedule is then proven optimal."""
-    monkeypatch.setattr(best_module, "BUDGET", best_module.BUDGET._replace(proving=1.0, least_seconds=1e-6))
+    """With no time before the first method, all bounds come from beside."""
+    budget = best_module.BUDGET._replace(proving=1.0, least_seconds=1e-6)
+    monkeypatch.setattr(best_module, "BUDGET", budget)
     monkeypatch.setattr(best_module, "within", lambda seconds: within(1e-6))
     task = problem("ring:4", "all-to-all", 10**9)
     found = best(task, methods=("mcf",), time_limit="5s", stop_at_gap=0)
