@@ -175,6 +175,7 @@ def _specs() -> str:
         "pareto": _pareto(),
         "effort": _effort(),
         "search": _search(),
+        "programs": _programs(),
         "profile": steps(alt.X("value:Q", title="τ", scale=LOG), "cases (%)"),
         "ecdf": steps(alt.X("value:Q", **AXES["gap"]), "cases (%)"),
         "seeds": _intervals("gap", {"title": "times the gap of the first", "scale": LOG}, same),
@@ -324,6 +325,14 @@ def _search() -> Drawn:
     proven = bounding(named_rows().mark_rule())
     proven = proven.encode(alt.X("max(bound_s):Q"), x2=alt.value("width"), y=alt.datum(0))
     layers = (stepped(x, y), points(x, y, tips, size=25), proven)
+    return alt.layer(*layers).properties(height=HEIGHT)
+
+
+def _programs() -> Drawn:
+    """Return the gap of incumbent and bound over time, a line a program."""
+    x, y = alt.X("seconds:Q", **AXES["seconds"]), alt.Y("gap_percent:Q", **AXES["gap"])
+    tips = tips_of("method:N", "seconds:Q|after, s|.3~r", "incumbent:Q||.5~r", "proven:Q|bound|.5~r")
+    layers = (stepped(x, y, alt.Detail("solve:N")), points(x, y, tips, size=25))
     return alt.layer(*layers).properties(height=HEIGHT)
 
 

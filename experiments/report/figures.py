@@ -29,7 +29,9 @@ from tutti.topologies.files import written
 FORMATS = ("svg", "pdf", "png")
 GROUPS: Mapping[str, frozenset[str]] = {
     "bandwidth": frozenset({"algbw", "busbw", "speedup", "bars algbw", "bars busbw", "bars speedup"}),
-    "gaps": frozenset({"share", "heat", "ecdf", "profile", "effort", "search", "seeds", "seed times"}),
+    "gaps": frozenset(
+        {"share", "heat", "ecdf", "profile", "effort", "search", "programs", "seeds", "seed times"}
+    ),
     "costs": frozenset({"pareto", "frontier"}),
     "links": frozenset({"course", "parts", "lengths", "gain"}),
 }

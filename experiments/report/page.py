@@ -32,6 +32,7 @@ from tutti.experiments.report.panels import (
     frontier_panels,
     pareto_panel,
     profile_panels,
+    program_panel,
     run_rows,
     search_panel,
 )
@@ -330,6 +331,7 @@ def _section(
         *block("pareto", *(pareto_panel(*one) for one in each), **lines),
         *block("effort", *(effort_panel(*one) for one in each)),
         *block("search", *(search_panel(*one) for one in each)),
+        *block("solves", *(program_panel(*one) for one in each)),
         *block("gaps", case_table(results, name)),
         *block("bottlenecks", *drawn.panels),
         *block("traffic", *(traffic_panel(*one) for one in each)),

@@ -211,6 +211,31 @@ def search_panel(results: Results, topology: str, collective: str) -> Panel | No
     return panel_of(results, collective, Figure("search", told, data=data))
 
 
+def program_panel(results: Results, topology: str, collective: str) -> Panel | None:
+    """Return the gap of incumbent and bound over time, of the mixed-integer programs that methods solved.
+
+    It is that of each method's largest size; None where no method solved such a program. The gap is relative
+    to the smaller of the two.
+    """
+    rows = results.rows
+    own = rows[(rows.topology == topology) & (rows.collective == collective) & (rows.program_course != "")]
+    if own.empty:
+        return None
+    own = own.sort_values("size_bytes").drop_duplicates("number", keep="last")
+    own = own.assign(course=own.program_course.str.split(" | ", regex=False)).explode("course", True)
+    own = own.assign(solve=own.index, course=own.course.str.split("; ")).explode("course", True)
+    words = own.course.str.split(expand=True).apply(pd.to_numeric, errors="coerce")
+    values = words[[1, 2]].set_axis(["incumbent", "proven"], axis=1)
+    apart, least = (values.incumbent - values.proven).abs(), values.abs().min(axis=1)
+    gap = (100 * apart / least).where(apart > 0, apart)
+    data = pd.DataFrame(drawn_as(results.series, own.number)).assign(
+        solve=own.solve, seconds=words[0].clip(1e-4), gap_percent=gap, **values
+    )
+    data = data[np.isfinite(data.gap_percent)]
+    told = f"gap of programs over time, {topology}, {collective}"
+    return panel_of(results, collective, Figure("programs", told, data=data)) if len(data) else None
+
+
 def profile_panels(results: Results) -> list[Panel]:
     """Return the performance profile of all methods, and how many cases have which gap."""
     frame, panels = results.frame, []
