@@ -1,10 +1,12 @@
 """Charts of the site: static SVG in the theme's colours, made from the tables in docs/data/."""
 
 import csv
+import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import log10
 from pathlib import Path
+from statistics import median
 
 from markupsafe import Markup
 
@@ -14,8 +16,10 @@ CLASSES = ((1, "up to 1 %"), (10, "10 %"), (25, "25 %"), (50, "50 %"), (float("i
 """Upper limits of gaps in %, one for each shade, and their texts in the key."""
 LABEL, CELL, ROW = 132, 34, 18
 """Pixels: the width of the labels of rows, the width of a cell, and the height of a row."""
-WIDTH = 340
-"""Pixels: width of a strip chart. A phone shows a letter of 12 pixels at full size."""
+WIDTH, EDGE = 340, 14
+"""Pixels: width of a chart, at which a phone shows it at full size, and of the margins of its scale."""
+
+Cells = Mapping[str, Mapping[str, Mapping[str, str]]]
 
 
 def write() -> Iterator[tuple[str, str]]:
@@ -23,6 +27,13 @@ def write() -> Iterator[tuple[str, str]]:
     yield "sizes", _sizes()
     for collective in ("allgather", "allreduce", "all-to-all"):
         yield f"every_method_{collective}", _every_method(collective)
+    yield "small_optima", _small_optima()
+    yield "sccl_table_3_6", _seconds(
+        "sccl_table_3_6", ("published SCCL (s)", "program (s)", "with start (s)"), (0.001, 0.1, 10, 1000)
+    )
+    yield "taccl_table_3_6", _seconds(
+        "taccl_table_3_6", ("published seconds with symmetry", "seconds with symmetry"), (0.1, 1, 10, 100, 1000)
+    )
 
 
 def rows(name: str) -> list[dict[str, str]]:
@@ -37,14 +48,12 @@ def _sizes() -> str:
     for row in rows("sizes"):
         cells[row["collective"]][row["network"]][row["size"]] = row
     figures = [_figure(_heat(of, name), name) for name, of in cells.items()]
-    tables = [Markup("<h4>{}</h4>{}").format(name, _table(of)) for name, of in cells.items()]
+    tables = [Markup("<p>{}</p>{}").format(name, _table(of)) for name, of in cells.items()]
     details = Markup("<details><summary>The numbers, in %, with the method</summary>{}</details>")
-    return Markup('<div class="pictures">{}</div>{}{}').format(
-        _joined(figures), _key(), details.format(_joined(tables))
-    )
+    return _pictures(*figures) + _key(text for _, text in CLASSES) + details.format(_joined(tables))
 
 
-def _heat(of: Mapping[str, Mapping[str, Mapping[str, str]]], title: str) -> Markup:
+def _heat(of: Cells, title: str) -> Markup:
     width, height = LABEL + CELL * len(SIZES), ROW * (len(of) + 1)
     parts = [_text(LABEL + CELL * (i + 0.5), ROW / 2, size) for i, size in enumerate(SIZES)]
     for index, (network, by_size) in enumerate(of.items()):
@@ -54,20 +63,12 @@ def _heat(of: Mapping[str, Mapping[str, Mapping[str, str]]], title: str) -> Mark
             cell = by_size[size]
             shade = next(i for i, (most, _) in enumerate(CLASSES) if float(cell["gap_percent"]) <= most)
             said = f"{network}, {size}: {cell['gap_percent']} % by {cell['maker'] or cell['method']}"
-            parts.append(
-                Markup(
-                    '<rect class="b{}" x="{}" y="{}" width="{}" height="{}"><title>{}</title></rect>'
-                ).format(shade + 1, LABEL + CELL * place, top, CELL - 2, ROW - 2, said)
-            )
+            box = (LABEL + CELL * place, top, CELL - 2, ROW - 2)
+            parts.append(_rect(f"b{shade + 1}", *box, said))
     return _svg(width, height, parts, f"The gap of {title} on {len(of)} networks at {len(SIZES)} sizes.")
 
 
-def _key() -> Markup:
-    marks = [Markup('<i class="q{}"></i> {}').format(i + 1, text) for i, (_, text) in enumerate(CLASSES)]
-    return Markup('<p class="legend">Gap: {}</p>').format(Markup(" · ").join(marks))
-
-
-def _table(of: Mapping[str, Mapping[str, Mapping[str, str]]]) -> Markup:
+def _table(of: Cells) -> Markup:
     head = _joined(Markup("<th scope='col'>{}</th>").format(size) for size in ("network", *SIZES))
     lines = [
         Markup("<tr><th scope='row'>{}</th>{}</tr>").format(
@@ -84,45 +85,95 @@ def _table(of: Mapping[str, Mapping[str, Mapping[str, str]]]) -> Markup:
 
 def _every_method(collective: str) -> str:
     """Return a row for each method, with a dot for its gap at 1 GB on each network."""
-    least, most = 0.01, 10_000.0
     gaps = {
         row["method"]: {
-            network: float(value)
+            f"{row['method']} on {network}: {value} %": (float(value), 1)
             for network, value in row.items()
             if network not in ("collective", "size", "method") and value
         }
         for row in rows("every_method")
         if (row["collective"], row["size"]) == (collective, "1GB")
     }
-    order = sorted(gaps, key=lambda method: sorted(gaps[method].values())[len(gaps[method]) // 2])
-    scale = (WIDTH - LABEL - 16) / log10(most / least)
+    order = sorted(gaps, key=lambda method: median(gap for gap, _ in gaps[method].values()))
+    lines = [(re.sub("version=|chunks=", "", method), gaps[method]) for method in order]
+    title = f"{collective}, 1 GB: one dot for each network"
+    return _pictures(_figure(_dots(lines, (0.01, 1, 100, 10_000), "%", title), title))
 
-    def x(gap: float) -> float:
-        return LABEL + 8 + scale * log10(min(max(gap, least), most) / least)
 
-    foot = ROW * len(order)
+def _small_optima() -> str:
+    """Return a bar for each case: how far the bound is under the least time."""
+    table = rows("small_optima")
+    scale = (WIDTH - LABEL - 56 - EDGE) / max(float(row["bound under least (%)"]) for row in table)
+    kinds: dict[str, list[dict[str, str]]] = defaultdict(list)
+    for row in table:
+        kinds[row["collective"]].append(row)
+    figures = []
+    for kind, cases in kinds.items():
+        parts = []
+        for index, row in enumerate(cases):
+            under, name = float(row["bound under least (%)"]), row["network"].partition("?")[0]
+            said = f"{row['network']}: least {row['least (us)']} us, bound {row['bound (us)']} us ({row['kind']})"
+            name += "?..." * ("?" in row["network"])
+            parts.append(_text(LABEL - 6, ROW * (index + 0.5), name, "label"))
+            parts.append(_rect("b3", LABEL, ROW * index + 2, max(1, under * scale), ROW - 4, said))
+            parts.append(_text(LABEL + under * scale + 4, ROW * (index + 0.5), f"{under:g} %", "value"))
+        title = f"{kind}: the bound is under the least time by"
+        figures.append(_figure(_svg(WIDTH, ROW * len(cases), parts, title), title))
+    return _pictures(*figures)
+
+
+def _seconds(name: str, columns: Sequence[str], ticks: Sequence[float]) -> str:
+    """Return a row for each network and number of chunks, with a dot for each column of seconds."""
+    lines = []
+    for row in rows(name):
+        label = f"{row['network']}, {row['chunks']}"
+        found = {column: re.match(r"[\d.]+$", row[column]) for column in columns}
+        dots = {
+            f"{label} chunks, {column}: {match[0]}": (float(match[0]), 1 + 2 * place)
+            for place, (column, match) in enumerate(found.items())
+            if match
+        }
+        lines.append((label, dots))
+    said = "Network, chunks in a shard, and seconds. A missing dot stands for no schedule or no proof in time."
+    chart = _figure(_dots(lines, ticks, " s", said), said)
+    shades = [Markup('<i class="q{}"></i> {}').format(1 + 2 * i, text) for i, text in enumerate(columns)]
+    return _pictures(chart) + Markup('<p class="legend">{}</p>').format(Markup(" · ").join(shades))
+
+
+def _dots(
+    lines: Sequence[tuple[str, Mapping[str, tuple[float, int]]]], ticks: Sequence[float], unit: str, said: str
+) -> Markup:
+    """Return a row for each line, with its dots (value and shade, by what they say) on a logarithmic axis."""
+    least, most, foot = ticks[0], ticks[-1], ROW * len(lines)
+    scale = (WIDTH - LABEL - 2 * EDGE) / log10(most / least)
+
+    def x(value: float) -> float:
+        return LABEL + EDGE + scale * log10(min(max(value, least), most) / least)
+
     parts = []
-    for tick in (0.01, 1, 100, 10_000):
+    for tick in ticks:
         parts.append(Markup('<path class="rule" d="M{:.1f} 0V{}"/>').format(x(tick), foot))
-        parts.append(_text(x(tick), foot + ROW / 2, f"{tick:g}%"))
-    for index, method in enumerate(order):
+        parts.append(_text(x(tick), foot + ROW / 2, f"{tick:g}{unit}"))
+    for index, (label, dots) in enumerate(lines):
         middle = ROW * (index + 0.5)
-        parts.append(_text(LABEL - 6, middle, method.replace("version=", "").replace("chunks=", ""), "label"))
-        for network, gap in gaps[method].items():
-            said = f"{method} on {network}: {gap:g} %"
-            parts.append(
-                Markup('<circle class="dot" cx="{:.1f}" cy="{}" r="4"><title>{}</title></circle>').format(
-                    x(gap), middle, said
-                )
-            )
-    said = f"Gap of each method for {collective}s of 1 GB, one dot for each network."
-    return Markup('<div class="pictures">{}</div>').format(
-        _figure(_svg(WIDTH, foot + ROW, parts, said), f"{collective}, 1 GB: one dot for each network")
-    )
+        parts.append(_text(LABEL - 6, middle, label, "label"))
+        dot = Markup('<circle class="dot d{}" cx="{:.1f}" cy="{}" r="4"><title>{}</title></circle>')
+        parts += [dot.format(shade, x(value), middle, text) for text, (value, shade) in dots.items()]
+    return _svg(WIDTH, foot + ROW, parts, said)
+
+
+def _key(texts: Iterable[str]) -> Markup:
+    marks = [Markup('<i class="q{}"></i> {}').format(i + 1, text) for i, text in enumerate(texts)]
+    return Markup('<p class="legend">Gap: {}</p>').format(Markup(" · ").join(marks))
 
 
 def _text(x: float, y: float, text: str, kind: str = "tick") -> Markup:
     return Markup('<text class="{}" x="{:.1f}" y="{:.1f}">{}</text>').format(kind, x, y, text)
+
+
+def _rect(kind: str, x: float, y: float, width: float, height: float, said: str) -> Markup:
+    size = Markup('x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"').format(x, y, width, height)
+    return Markup('<rect class="{}" {}><title>{}</title></rect>').format(kind, size, said)
 
 
 def _svg(width: float, height: float, parts: Iterable[Markup], said: str) -> Markup:
@@ -133,6 +184,10 @@ def _svg(width: float, height: float, parts: Iterable[Markup], said: str) -> Mar
 
 def _figure(svg: Markup, text: str) -> Markup:
     return Markup("<figure>{}<figcaption>{}</figcaption></figure>").format(svg, text)
+
+
+def _pictures(*figures: Markup) -> Markup:
+    return Markup('<div class="pictures">{}</div>').format(_joined(figures))
 
 
 def _joined(parts: Iterable[Markup]) -> Markup:
