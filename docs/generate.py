@@ -8,6 +8,7 @@ import contextlib
 import csv
 import inspect
 import os
+import re
 import textwrap
 from pathlib import Path
 
@@ -31,6 +32,9 @@ ROOT = Path(__file__).parents[1]
 EXAMPLES = ("torus:4x4", "hypercube:3", "L(K_{4,4})", "dgx_a100:2", "dgx1", "mesh:4x4", "complete:2")
 """Networks for examples. A page without a network of its own shows the first one that the method handles."""
 SIZE = "1MB"
+MANY = 80
+"""Cells of a table from which on it is folded, if most of them hold numbers."""
+TABLE = re.compile(r"^\|.*\n\| *-.*\n(?:\|.*\n)+", re.MULTILINE)
 KINDS_OF = {"exact": "Exact methods", "heuristic": "Heuristics", "expansion": "Expansions"}
 
 
@@ -56,7 +60,18 @@ def completed(page: str, text: str) -> str:
     if page == "commands":
         return "\n".join([text, *_all_commands()])
     folder, _, name = page.rpartition("/")
-    return _method_page(METHODS[name]) if folder == "methods" else text
+    return _method_page(METHODS[name]) if folder == "methods" else TABLE.sub(_folded, text)
+
+
+def _folded(table: re.Match[str]) -> str:
+    """Return a table of many numbers in a fold that its reader opens."""
+    head, _, *lines = table[0].strip().splitlines()
+    cells = [cell for line in lines for cell in re.split(r"(?<!\\)\|", line.strip("| "))]
+    numbers = sum(any(letter.isdigit() for letter in cell) for cell in cells)
+    if len(cells) < MANY or 2 * numbers < len(cells):
+        return table[0]
+    columns = " · ".join(filter(None, map(str.strip, head.replace("`", "").split("|"))))
+    return f"\n::::{{dropdown}} {len(lines)} rows: {columns}\n{table[0]}::::\n"
 
 
 def _all_methods() -> list[str]:
