@@ -81,3 +81,13 @@ def test_commands_on_pages_exist():
     for page in PAGES:
         for line in re.findall(r"^\$ tutti (\S+)", text_of(page), re.MULTILINE):
             assert line in known, (page, line)
+
+
+@pytest.mark.parametrize("page", ["docs/solvers.md", "docs/milp_models.md"])
+def test_python_examples_run(page, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    examples = re.findall(r"^```python\n(.*?)^```", text_of(page), re.MULTILINE | re.DOTALL)
+    for example in examples:
+        exec(compile(example, page, "exec"), {})
+    assert examples
+    assert capsys.readouterr().out
