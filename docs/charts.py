@@ -27,11 +27,21 @@ def write() -> Iterator[tuple[str, str]]:
     yield "sizes", _sizes()
     yield "every_method", _pictures(*map(_every_method, ("allgather", "allreduce", "all-to-all")))
     yield "small_optima", _small_optima()
-    yield "sccl_table_3_6", _seconds(
-        "sccl_table_3_6", ("published SCCL (s)", "program (s)", "with start (s)"), (0.001, 0.1, 10, 10_000)
+    yield (
+        "sccl_table_3_6",
+        _seconds(
+            "sccl_table_3_6",
+            ("published SCCL (s)", "program (s)", "with start (s)"),
+            (0.001, 0.1, 10, 10_000),
+        ),
     )
-    yield "taccl_table_3_6", _seconds(
-        "taccl_table_3_6", ("published seconds with symmetry", "seconds with symmetry"), (0.01, 1, 100, 10_000)
+    yield (
+        "taccl_table_3_6",
+        _seconds(
+            "taccl_table_3_6",
+            ("published seconds with symmetry", "seconds with symmetry"),
+            (0.01, 1, 100, 10_000),
+        ),
     )
 
 
@@ -111,7 +121,7 @@ def _small_optima() -> str:
         parts = []
         for index, row in enumerate(cases):
             under, name = float(row["bound under least (%)"]), row["network"].partition("?")[0]
-            said = f"{row['network']}: least {row['least (us)']} us, bound {row['bound (us)']} us ({row['kind']})"
+            said = f"{row['network']}: {row['least (us)']} us, bound {row['bound (us)']} us ({row['kind']})"
             name += "?..." * ("?" in row["network"])
             parts.append(_text(LABEL - 6, ROW * (index + 0.5), name, "label"))
             parts.append(_rect("b3", LABEL, ROW * index + 2, max(1, under * scale), ROW - 4, said))
@@ -133,7 +143,7 @@ def _seconds(name: str, columns: Sequence[str], ticks: Sequence[float]) -> str:
             if match
         }
         lines.append((label, dots))
-    said = "Network, chunks in a shard, and seconds. A missing dot stands for no schedule or no proof in time."
+    said = "Network, chunks in a shard, and seconds. No dot: no schedule or no proof in time."
     chart = _figure(_dots(lines, ticks, " s", said), said)
     shades = [Markup('<i class="d{}"></i> {}').format(1 + 2 * i, text) for i, text in enumerate(columns)]
     return _pictures(chart) + Markup('<p class="legend">{}</p>').format(Markup(" · ").join(shades))

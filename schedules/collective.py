@@ -146,10 +146,11 @@ class Collective:
     groups
         Disjoint tuples of ranks. Each does the collective on its own M; None for one group of all ranks.
     parts
-        For a mixed collective only: the collectives that it consists of, which may share ranks. Its own groups
-        are theirs.
+        For a mixed collective only: the collectives that it consists of, which may share ranks. Its own
+        groups are theirs.
     weights
-        For a mixed collective only: relative sizes of its parts, in units of the largest; None for equal ones.
+        For a mixed collective only: relative sizes of its parts, in units of the largest; None for equal
+        ones.
     matrix
         For an all-to-all only: the bytes that each member of a group sends to each, in order; None for equal
         amounts.
@@ -223,7 +224,7 @@ class Collective:
 
     @property
     def bus_factor(self) -> Fraction | None:
-        """The ratio of busbw to algbw, as in nccl-tests: the part of M that the busiest rank must send or receive.
+        """The ratio of busbw to algbw (nccl-tests): the part of M that the busiest rank must send or receive.
 
         With this factor, busbw can be compared with a link's bandwidth. For a matrix it is the largest row or
         column without the bytes that ranks keep. It is None for groups of different sizes.
@@ -275,7 +276,7 @@ class Collective:
 
     @cached_property
     def items(self) -> Items:
-        """All data, in order of group, position of the owner and, in an all-to-all, position of the destination."""
+        """All data, in order of group, owner's position and, in an all-to-all, destination's position."""
         if self.parts:
             return _joined_items(self.parts, self.part_weights)
         if self.matrix is not None:

@@ -176,7 +176,8 @@ class TransferColumns(NamedTuple):
 class Schedule:
     """A table of transfers: which chunks go over which route, and in which order.
 
-    Rows of the table are in the order in which they are replayed. `transfers` and `messages` return data frames.
+    Rows of the table are in the order in which they are replayed. `transfers` and `messages` return data
+    frames.
 
     Parameters
     ----------
@@ -209,8 +210,8 @@ class Schedule:
     stats
         Facts about the synthesis (``build_s``, ``solve_s``, ``variables``, ``constraints``, ``solver``,
         ``solver_gap``, ...), for the columns of a result row. They are not written to the schedule's file.
-        ``bounds`` holds lower bounds that the method proved (`models.bounds.Bound`); a gap may be to one of them
-        after its certificate is checked.
+        ``bounds`` holds lower bounds that the method proved (`models.bounds.Bound`); a gap may be to one of
+        them after its certificate is checked.
 
     Examples
     --------
@@ -314,7 +315,7 @@ class Schedule:
         return replace(self, **changes)
 
     def taking(self, rows: BoolArray | IntArray, **changes: Any) -> Schedule:
-        """Return a copy with the rows that a mask or an array of indices selects, and these fields changed."""
+        """Return a copy with the rows that a mask or an array of indices selects, and these changes."""
         columns = {name: getattr(self, name) for name in COLUMNS if name not in changes}
         taken = {name: None if column is None else column[rows] for name, column in columns.items()}
         return self.replace(**taken, **changes)

@@ -32,7 +32,7 @@ def test_every_command_runs(tmp_path, monkeypatch, capsys):
 
 
 def lines_of_chart(path):
-    """Return the texts of a chart, and the paths of its lines; the layout depends on the fonts of a machine."""
+    """Return the texts of a chart and its lines' paths; the layout depends on the fonts of a machine."""
     text = path.read_text(encoding="utf-8")
     return re.findall(r"<text[^>]*>([^<]+)<", text), re.findall(r'"line mark"[^>]* d="([^"]*)"', text)
 

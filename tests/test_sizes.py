@@ -1,8 +1,8 @@
 """Quick cells of docs/data/sizes.csv, made again: time and bound have the gap that the table prints.
 
 A cell is the fastest schedule known. Its gap fixes time over bound at the printed precision. Its column
-`bound` says which bounds prove it, and the certificate is recomputed. Where theory knows the time or the bound, they are
-compared exactly. Slower cells are in configs/sizes_net.toml.
+`bound` says which bounds prove it, and the certificate is recomputed. Where theory knows the time or the
+bound, they are compared exactly. Slower cells are in configs/sizes_net.toml.
 """
 
 import csv

@@ -59,7 +59,7 @@ def topology(network: Topology | str | Path | nx.Graph) -> Topology:
     network
         A text such as ``"torus:4x4?bandwidth=50GB/s"``, or ``"nccl:topo.xml?hosts=2"`` for the file of a tool
         (``tutti list topologies``), the path of a node-link JSON file, a networkx graph (edges may have
-        ``bandwidth`` and ``alpha``, nodes ``kind`` and ``host``), or a `Topology`, which is returned as it is.
+        ``bandwidth`` and ``alpha``, nodes ``kind`` and ``host``), or a `Topology`, which is returned.
 
     Returns
     -------
@@ -173,8 +173,8 @@ def synthesize(
         M: a text such as ``"64MB"``, or a number of bytes. If it is None, it is the largest row of `matrix`,
         and 1 MB without a matrix.
     method
-        The name of a method (see `methods`). ``"best"`` tries the sensible methods for ten seconds; the option
-        ``time_limit="1min"`` gives it more time.
+        The name of a method (see `methods`). ``"best"`` tries the sensible methods for ten seconds; the
+        option ``time_limit="1min"`` gives it more time.
     root, shards, groups, matrix
         Further properties of the collective (see `collective`).
     seeds
@@ -194,8 +194,8 @@ def synthesize(
     Unsupported, NoSchedule
         If the method does not handle the problem, or finds no schedule.
     Interrupted
-        A ``KeyboardInterrupt``, if Ctrl-C stopped a method that had a schedule. Its attribute ``found`` is the
-        result of the fastest one.
+        A ``KeyboardInterrupt``, if Ctrl-C stopped a method that had a schedule. Its attribute ``found`` is
+        the result of the fastest one.
 
     Examples
     --------
@@ -259,13 +259,14 @@ def simulate(
         M: a text such as ``"64MB"``, or a number of bytes.
     **options
         ``slices`` (the number of slices into which a flow schedule cuts each message), ``store_and_forward``
-        and ``overlap_alpha`` (other rules of networks), and ``gamma`` (seconds for which a rank reduces a byte).
+        and ``overlap_alpha`` (other rules of networks), and ``gamma`` (seconds per byte that a rank
+        reduces).
 
     Returns
     -------
     Simulation
-        ``time`` in seconds; ``start`` and ``finish``, seconds of each message; ``busy`` and ``bytes``, seconds
-        and bytes of each link.
+        ``time`` in seconds; ``start`` and ``finish``, seconds of each message; ``busy`` and ``bytes``,
+        seconds and bytes of each link.
 
     Raises
     ------
@@ -289,8 +290,8 @@ def show(
     Parameters
     ----------
     what
-        A result, a schedule or the path of a file with one, which is verified first; or a network, in any form
-        that `topology` takes.
+        A result, a schedule or the path of a file with one, which is verified first; or a network, in any
+        form that `topology` takes.
     size
         The size at which a schedule is played. By default it is the size of the result, or the one that the
         schedule was made for, or 1 MB.
@@ -334,7 +335,7 @@ def bound(
     network, kind, size
         The problem, as in `synthesize`.
     lp
-        Whether bounds by linear programs are also computed, as ``tutti bound --lp`` does. This can take minutes.
+        Whether bounds by linear programs are also computed, as by ``tutti bound --lp``. It can take minutes.
     **what
         ``root``, ``shards``, ``groups`` and ``matrix`` of the collective (see `collective`).
 
@@ -442,8 +443,9 @@ def find(nodes: int, degree: int, *, bidirectional: bool = False) -> pd.DataFram
     Returns
     -------
     pandas.DataFrame
-        Columns: ``topology`` (a text), ``nodes``, ``degree``, ``tl_steps``, ``tb_factor`` (a Fraction, in units
-        of M/B), ``exact`` (whether both are exact, or upper bounds), ``bidirectional``. T_L grows and T_B falls.
+        Columns: ``topology`` (a text), ``nodes``, ``degree``, ``tl_steps``, ``tb_factor`` (a Fraction, in
+        units of M/B), ``exact`` (whether both are exact, or upper bounds), ``bidirectional``. T_L grows and
+        T_B falls.
 
     Raises
     ------
@@ -482,8 +484,8 @@ def methods() -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        Columns: ``name``, ``kind``, ``exact_for`` (the sense in which an exact method is optimal), ``summary``,
-        ``collectives``, ``seeded`` (whether it is random) and ``options``.
+        Columns: ``name``, ``kind``, ``exact_for`` (the sense in which an exact method is optimal),
+        ``summary``, ``collectives``, ``seeded`` (whether it is random) and ``options``.
     """
     import pandas as pd
 
@@ -511,8 +513,8 @@ def register(plugin: Any, *, replace: bool = False) -> None:
         A `schedules.Method`, `topologies.Family`, `models.bounds.BoundKind` or `models.solvers.Backend`, or
         the path of a Python file with some of these.
     replace
-        Whether it may replace an earlier plug-in of the same name, for example when a cell of a notebook is run
-        again. tutti's own names cannot be replaced.
+        Whether it may replace an earlier plug-in of the same name, for example when a cell of a notebook is
+        run again. tutti's own names cannot be replaced.
 
     Raises
     ------

@@ -66,7 +66,8 @@ class Bound:
         ``"s/B"``: seconds per byte of M; ``"s"``: seconds (at the size in the certificate, if it has one).
     certificate
         The facts from which the bound follows (``docs/proofs.md`` says how), ready for JSON: node numbers,
-        bandwidths in bytes/s, shares in units of M, times in seconds. A number is an integer or a text ``"p/q"``.
+        bandwidths in bytes/s, shares in units of M, times in seconds. A number is an integer or a text
+        ``"p/q"``.
 
     Examples
     --------

@@ -16,4 +16,6 @@ def picture(chart: Any, **_: Any) -> dict[str, str]:
 
 
 for name in CHARTS:
-    get_ipython().display_formatter.mimebundle_formatter.for_type_by_name("altair.vegalite.v6.api", name, picture)
+    get_ipython().display_formatter.mimebundle_formatter.for_type_by_name(
+        "altair.vegalite.v6.api", name, picture
+    )
