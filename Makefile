@@ -9,10 +9,10 @@ LOCK   := $(UV) pip compile --quiet --universal --upgrade --generate-hashes --py
 	--no-emit-index-url --no-header
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-# The hundreds of processes that the tests and the site start find modules compiled.
+# Processes of the tests and the site find compiled modules.
 unexport PYTHONDONTWRITEBYTECODE
 
-# The first of these that runs and is new enough; set PYTHON to choose another.
+# The first of these interpreters that runs and is new enough; set PYTHON to choose another.
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3.11 python3; do $$p -c '$(NEW_ENOUGH)' 2>/dev/null && echo $$p && break; done)
 
@@ -21,25 +21,25 @@ DEVELOPED := $(VENV)/.developed
 COMPILED  := $(VENV)/.compiled
 SITE      := $(VENV)/.site
 
-# What `make docs` needs besides.
-SITE_NEEDS := furo myst-nb numpydoc pdoc sphinx sphinx-copybutton sphinx-design
+# Additional packages of `make docs`.
+SITE_NEEDS := furo myst-nb numpydoc sphinx sphinx-copybutton sphinx-design
 
-# What the study of modelling layers needs besides: one HiGHS for all layers.
+# Additional packages of the study of modelling layers: one HiGHS for all layers.
 LAYERS_NEED := highsbox==1.15.1 highspy==1.15.1 linopy pyoptinterface
 
 .DEFAULT_GOAL := help
-.PHONY: help setup kernels mpi run test lint bench layers docs api lock vega clean
+.PHONY: help setup kernels mpi run test lint bench layers docs lock vega clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "make %-7s %s\n", $$1, $$2}'
 
-setup: $(DEVELOPED) ## create .venv from the locked requirements, those of the tests included
+setup: $(DEVELOPED) ## create .venv from the locked requirements, including those of the tests
 	@:
 
-kernels: $(COMPILED) ## compile all kernels, else compiled when a command first needs them
+kernels: $(COMPILED) ## compile all kernels now, instead of when a command first needs them
 	@:
 
-mpi: $(INSTALLED) ## add what tutti exec --transport mpi needs; an MPI must be installed
+mpi: $(INSTALLED) ## install mpi4py for tutti exec --transport mpi; an MPI must be installed
 	@$(PIP) --require-hashes --only-binary :all: -r requirements-mpi.txt
 
 run: $(INSTALLED) ## run the experiment CONFIG=configs/torus.toml (more options in ARGS)
@@ -62,15 +62,11 @@ layers: $(INSTALLED) ## run the study of modelling layers into results/layers
 	@$(PIP) --require-hashes --target $(VENV)/layers -r requirements-layers.txt
 	@PYTHONPATH=$(VENV)/layers $(BIN)/python -m tutti.experiments.layers.study results/layers
 
-docs: $(COMPILED) $(SITE) ## build the site in build/docs, and run every example in it
+docs: $(COMPILED) $(SITE) ## build the site in build/docs, and run its examples
 	@mkdir -p build
 	@$(BIN)/python -m sphinx -q -W --keep-going --jobs 2 docs build/docs 2> build/docs.log || { cat build/docs.log; exit 1; }
 
-api: $(COMPILED) $(SITE) ## build the reference of the public names in build/docs/api
-	@$(BIN)/python -W ignore -m pdoc --docformat numpy --output-directory build/docs/api \
-	    tutti tutti.topologies tutti.schedules tutti.models tutti.heuristics tutti.expansions tutti.experiments
-
-# requirements-dev.txt has only what requirements.txt does not have, in versions that go with it.
+# requirements-dev.txt has only packages that requirements.txt does not have, in versions that fit it.
 lock: ## resolve the locked requirements again from pyproject.toml (needs uv)
 	$(LOCK) --extra clone --extra cluster --output-file requirements.txt pyproject.toml
 	$(LOCK) --extra clone --extra cluster --extra dev --extra figures --constraint requirements.txt \
@@ -81,7 +77,7 @@ lock: ## resolve the locked requirements again from pyproject.toml (needs uv)
 	printf '%s\n' $(SITE_NEEDS) | $(LOCK) --constraint requirements.txt --constraint requirements-dev.txt \
 	    --output-file requirements-docs.txt -
 
-vega: ## put the library of charts together again from its packages (needs npm)
+vega: ## build the library of charts again from its packages (needs npm)
 	@rm -rf build/vega && mkdir -p build && cp -r experiments/report/vega build/vega
 	@cd build/vega && npm install --silent --no-package-lock && node build.mjs
 	@mv build/vega/vega.min.js experiments/report/templates/vega.min.js
@@ -104,9 +100,9 @@ $(INSTALLED): requirements.txt pyproject.toml
 	@$(PIP) --no-build-isolation --no-deps --editable .
 	@touch $@
 
-# Modules are compiled before the tests, as warnings are errors there, those of the compiler in libraries included.
+# Modules are compiled before the tests, because warnings are errors there, also those of the compiler in libraries.
 $(DEVELOPED): requirements-dev.txt $(INSTALLED)
-	@echo "installing what the tests need into $(VENV)"
+	@echo "installing the packages of the tests into $(VENV)"
 	@$(PIP) --require-hashes --only-binary :all: -r requirements-dev.txt
 	@$(BIN)/python -m compileall -qq $(VENV)/lib || true
 	@touch $@
@@ -117,6 +113,6 @@ $(COMPILED): $(INSTALLED)
 	@touch $@
 
 $(SITE): requirements-docs.txt $(DEVELOPED)
-	@echo "installing what the site needs into $(VENV)"
+	@echo "installing the packages of the site into $(VENV)"
 	@$(PIP) --require-hashes --only-binary :all: -r requirements-docs.txt
 	@touch $@

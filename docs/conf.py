@@ -1,4 +1,4 @@
-"""The site, as `make docs` builds it: the pages of this folder, and those that `generate` makes of code."""
+"""The site, as `make docs` builds it: the pages of this folder, with what `generate` adds from the code."""
 
 import os
 import sys
@@ -10,18 +10,23 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 os.environ["PYTHONPATH"], os.environ["IPYTHONDIR"] = str(HERE.parent), str(HERE / "ipython")
 
-from generate import write_pages  # noqa: E402 (which lies beside this file)
+from generate import completed, write_pictures  # noqa: E402 (which lies beside this file)
+from sphinx.application import Sphinx  # noqa: E402
 
 from tutti.experiments.runner.manifest import code_digest  # noqa: E402
 
 project, author, copyright = "tutti", "the tutti authors", "the tutti authors"  # noqa: A001 (Sphinx's name)
-extensions = ["myst_nb", "sphinx_copybutton", "sphinx_design"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "numpydoc", "sphinx_copybutton", "sphinx_design"]
 html_theme, html_title = "furo", "tutti"
 html_static_path = ["_static", "../experiments/show/templates/network.css"]
-html_css_files = ["network.css", "site.css"]
+html_css_files, html_js_files = ["network.css", "site.css"], ["site.js"]
 html_theme_options = {"navigation_with_keys": True}
 copybutton_prompt_text = "$ "
-exclude_patterns = ["ipython", "methods"]
+exclude_patterns = ["ipython", "generated"]
+default_role = "py:obj"  # `Result` in a docstring links to its page
+numpydoc_show_class_members = False
+python_maximum_signature_line_length = 80
+autodoc_member_order = "bysource"
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 4
 nb_execution_mode = "cache"
@@ -33,6 +38,13 @@ nb_execution_show_tb = True
 nb_merge_streams = True
 
 
-def setup(app: object) -> None:
-    """Make the pages before Sphinx looks for them."""
-    write_pages(HERE / "generated")
+def setup(app: Sphinx) -> None:
+    """Let the code add to pages; after a change of the code all pages are read again."""
+    write_pictures(HERE / "generated")
+    app.add_config_value("code", code_digest(), "env")
+    app.connect("source-read", complete)
+
+
+def complete(_: Sphinx, page: str, source: list[str]) -> None:
+    """Replace the text of a page by the completed one."""
+    source[0] = completed(page, source[0])

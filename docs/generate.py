@@ -1,12 +1,18 @@
-"""The pages of the site that are made of the code: a page a method, and the arguments of every command."""
+"""The parts of the site that are made from the code: facts and examples of methods, commands, and pictures.
+
+A page of a method, `methods.md` and `commands.md` are Markdown files that can be read as they are. When the
+site is built, `completed` adds to each what the code knows.
+"""
 
 import contextlib
 import csv
 import inspect
 import os
+import re
 import textwrap
 from pathlib import Path
 
+import charts
 import concept_pictures
 from numpydoc.docscrape import NumpyDocString
 from pictures import method_picture
@@ -24,33 +30,57 @@ from tutti.topologies.options import describe_options
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ("torus:4x4", "hypercube:3", "L(K_{4,4})", "dgx_a100:2", "dgx1", "mesh:4x4", "complete:2")
-"""Networks, of which an example takes the first that the method handles."""
+"""Networks for examples. A page without a network of its own shows the first one that the method handles."""
 SIZE = "1MB"
+MANY = 80
+"""Cells of a table from which on it is folded, if most of them hold numbers."""
+TABLE = re.compile(r"^\|.*\n\| *-.*\n(?:\|.*\n)+", re.MULTILINE)
 KINDS_OF = {"exact": "Exact methods", "heuristic": "Heuristics", "expansion": "Expansions"}
 
 
-def write_pages(folder: Path) -> None:
-    """Write all of them; a page that would not change is left as it is, so that it is not built again."""
-    methods = {name: _method_page(method) for name, method in METHODS.items()}
-    pages = {f"methods/{name}.md": text for name, text in methods.items()}
-    pages["methods.md"] = _methods_page()
-    pages["commands.md"] = _commands_page()
-    pages |= {f"pictures/{name}.html": text for name, text in concept_pictures.write()}
-    for name, text in pages.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.exists() or path.read_text() != text:
-            path.write_text(text)
+def write_pictures(folder: Path) -> None:
+    """Write the pictures that pages include."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in (*concept_pictures.write(), *charts.write()):
+        (folder / f"{name}.html").write_text(text)
 
 
-def _methods_page() -> str:
-    lines = ["# Methods", "", "What each does, for which collectives and networks, and its options.", ""]
+def completed(page: str, text: str) -> str:
+    """Return the text of a page of the site, with what the code adds to it.
+
+    Parameters
+    ----------
+    page
+        Its name without the suffix, from `docs/` on.
+    text
+        As it is written.
+    """
+    if page == "methods":
+        return "\n".join([text, *_all_methods()])
+    if page == "commands":
+        return "\n".join([text, *_all_commands()])
+    folder, _, name = page.rpartition("/")
+    return _method_page(METHODS[name]) if folder == "methods" else TABLE.sub(_folded, text)
+
+
+def _folded(table: re.Match[str]) -> str:
+    """Return a table of many numbers in a fold that its reader opens."""
+    head, _, *lines = table[0].strip().splitlines()
+    cells = [cell for line in lines for cell in re.split(r"(?<!\\)\|", line.strip("| "))]
+    numbers = sum(any(letter.isdigit() for letter in cell) for cell in cells)
+    if len(cells) < MANY or 2 * numbers < len(cells):
+        return table[0]
+    columns = " · ".join(filter(None, map(str.strip, head.replace("`", "").split("|"))))
+    return f"\n::::{{dropdown}} {len(lines)} rows: {columns}\n{table[0]}::::\n"
+
+
+def _all_methods() -> list[str]:
+    lines = []
     for kind, title in KINDS_OF.items():
         names = [name for name, method in METHODS.items() if method.kind == kind]
         rows = [(f"[{name}](methods/{name}.md)", METHODS[name].summary) for name in names]
-        lines += [f"## {title}", "", lines_of(("method", "what it is"), rows)]
-        lines += ["", "```{toctree}", ":hidden:", *(f"methods/{name}" for name in names), "```", ""]
-    return "\n".join(lines)
+        lines += ["", f"## {title}", "", lines_of(("method", "what it is"), rows)]
+    return lines
 
 
 def _method_page(method: Method) -> str:
@@ -79,7 +109,7 @@ def _method_page(method: Method) -> str:
             *("## Cost", "", said["Cost"], "", *_costs(method.name), ""),
             *("## When to use it", "", said["When to use it"], ""),
             *("## Example", "", "```console", call, str(made), "```", ""),
-            *("## Code", "", f"`{path}`; [Architecture](../../architecture.md) says where the rest is.", ""),
+            *("## Code", "", f"`{path}`; [Architecture](../architecture.md) says where the rest is.", ""),
         ]
     )
 
@@ -133,11 +163,10 @@ def _example(method: Method) -> tuple[Result, str]:
     raise LookupError(f"{method.name} handles none of {EXAMPLES}")
 
 
-def _commands_page() -> str:
+def _all_commands() -> list[str]:
     os.environ["COLUMNS"] = "100"
-    lines = ["# Commands", "", "What `tutti help COMMAND` prints.", ""]
     parser = make_parser()
-    lines += ["```text", parser.format_help().rstrip(), "```", ""]
+    lines = ["", "```text", parser.format_help().rstrip(), "```"]
     for name, command in parser.commands.items():
-        lines += [f"## {name}", "", "```text", command.format_help().rstrip(), "```", ""]
-    return "\n".join(lines)
+        lines += ["", f"## {name}", "", "```text", command.format_help().rstrip(), "```"]
+    return lines

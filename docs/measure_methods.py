@@ -1,9 +1,9 @@
-"""Measure how each method's time grows with N: writes docs/methods/costs.csv, which the methods' pages show.
+"""Measure how the time of each method grows with N, and write docs/methods/costs.csv for the methods' pages.
 
-``python docs/measure_methods.py [METHOD ...]`` measures all methods again (ten minutes), or those named.
+``python docs/measure_methods.py [METHOD ...]`` measures all methods (ten minutes), or the named ones.
 A method takes the first row of `SERIES` whose smallest network it handles, with the first of `KINDS` that it
-does there. Each network is done twice, and the second time counts, without compilation. Those that are
-there were measured on one core at a load of 2 to 4 on two.
+supports there. Each network runs twice, and the second run counts, without compilation. The current numbers
+were measured on one of two cores at a load of 2 to 4.
 """
 
 import csv
@@ -35,7 +35,7 @@ SIZE = "1MB"
 ENOUGH = 6.0
 """Seconds after which no larger network is tried."""
 LIMIT = "20s"
-"""Of those methods that go on for as long as they may."""
+"""Time limit of integer programs, which otherwise search without end."""
 
 
 def measure(name: str) -> list[tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""Pictures of methods: a small network, with the way of one rank's data and with what all links carry."""
+"""Pictures of methods: a small network with the path of one rank's data, and with the load of all links."""
 
 from fractions import Fraction
 
@@ -14,9 +14,9 @@ from tutti.topologies.exact import Int64Array
 from tutti.topologies.units import format_size
 
 SPREADS = {Kind.ALLGATHER, Kind.BROADCAST, Kind.ALL_TO_ALL, Kind.GATHER, Kind.SCATTER}
-"""Where what moves is the data of a rank, and not a part of what is added up."""
+"""Collectives that move the data of ranks. The others move parts of sums."""
 WIDE = 1.7
-"""Width over height from which on pictures stand one below the other."""
+"""Ratio of width to height above which pictures stand one below the other."""
 
 
 def method_picture(schedule: Schedule, size: Fraction) -> str:

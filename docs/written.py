@@ -1,4 +1,4 @@
-"""The hand-written part of a method's page, docs/methods/NAME.md: what `generate` completes."""
+"""The hand-written part of a method's page, docs/methods/NAME.md, which `generate` completes."""
 
 import re
 from dataclasses import dataclass
@@ -6,23 +6,23 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent / "methods"
 SECTIONS = ("Algorithm", "Guarantees", "Cost", "When to use it")
-"""Of every page, in this order."""
+"""Sections of every page, in this order."""
 KEYS = ("network", "collective", "size")
-"""What a page may say of its example, in lines ``key: value`` between two lines ``---`` on top."""
+"""Keys of a page's example, in lines ``key: value`` between two lines ``---`` on top."""
 
 
 @dataclass(frozen=True)
 class Written:
-    """What a file says.
+    """The content of a file.
 
     Parameters
     ----------
     example
         The keys on top.
     lead
-        What the method does, in three sentences.
+        A description of the method in three sentences.
     sections
-        By their titles, in order.
+        The texts of the sections by their titles, in order.
     """
 
     example: dict[str, str]

@@ -44,7 +44,7 @@ COPIED = (
 
 @dataclass(frozen=True)
 class LowerBound:
-    """A lower bound on the time of every schedule of a collective on a network, at a size.
+    """A time that no schedule of a collective on a network can beat at a size.
 
     Parameters
     ----------
@@ -63,21 +63,24 @@ class LowerBound:
 
     @property
     def seconds(self) -> float:
-        """The least time."""
+        """The least time of any schedule, in seconds."""
         return float(self.proof.time(self.size))
 
     @property
     def kind(self) -> str:
-        """The kind of the proof: ``cut``, ``partition``, ... (`models.bounds`)."""
+        """The kind of the proof, such as ``cut`` or ``partition``."""
         return self.proof.kind
 
     @property
     def certificate(self) -> Mapping[str, Any]:
-        """The certificate, ready for JSON."""
+        """The facts from which the bound follows, ready for JSON."""
         return self.proof.certificate
 
     def check(self) -> bool:
-        """Return whether the certificate alone proves it, recomputed exactly by code that did not find it."""
+        """Return whether the certificate alone proves the bound.
+
+        The value is recomputed in exact arithmetic by code that did not find the certificate.
+        """
         try:
             self.proof.check(self.topology, self.collective)
         except (BoundError, InputError):
@@ -93,22 +96,37 @@ class LowerBound:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """A verified schedule, its time at a size, and how far that is from what is proven.
+    """A verified schedule, its time at a size, and the gap to a proven lower bound.
+
+    `tutti.synthesize` returns one. Printed, it is a table.
 
     Parameters
     ----------
     schedule
-        Verified.
+        The verified schedule.
     size
         M in bytes.
-    method, options, seed
-        Who made it: the name, the options as one text, the seed if it was random.
+    method
+        The name of the method that made the schedule.
+    options
+        The options of the method, as one text.
+    seed
+        The seed that was kept; None if the method is not random.
     seconds
-        That making it took.
+        The seconds that the synthesis took.
     said
-        Sentences to be said beside it, besides its own `notes`.
+        Sentences that are printed before the `notes` of the schedule.
     exact_for
-        The sense in which an exact method's schedule is optimal (`schedules.method.Method`); otherwise empty.
+        The sense in which an exact method's schedule is optimal; empty for other methods.
+
+    Examples
+    --------
+    >>> import tutti
+    >>> result = tutti.synthesize("ring:4", "allgather", "1MB", method="bfb")
+    >>> print(f"{1e6 * result.time:.1f} us, gap {result.gap:.0%}, bound: {result.bound.kind}")
+    8.5 us, gap 0%, bound: first_hop
+    >>> result.messages()[["source", "target", "start", "end"]].shape
+    (16, 4)
     """
 
     schedule: Schedule
@@ -135,38 +153,38 @@ class Result:
 
     @property
     def time(self) -> float:
-        """Simulated seconds; of a flow, in its best slices."""
+        """The simulated time in seconds. A flow schedule is cut into the best number of slices."""
         return float(self._timed["time_us"]) / MICRO
 
     @cached_property
     def bound(self) -> LowerBound:
-        """The largest lower bound, by the method or by `PROVING_SECONDS` of solving; with its certificate."""
+        """The largest known lower bound, with its certificate. It does not include the bounds of ``--lp``."""
         schedule, own = self.schedule, own_bounds(self.schedule)
         where, what = schedule.topology, schedule.collective
         return LowerBound(best_bound(where, what, self.size, PROVING_SECONDS, own), where, what, self.size)
 
     @property
     def gap(self) -> float | None:
-        """Return time over bound, less 1; None where nothing has to move."""
+        """Time over bound, minus 1; None if nothing has to move."""
         return self._timed["gap"]
 
     @property
     def algbw(self) -> float | None:
-        """Return bytes of M a second; None where nothing moves."""
+        """M / time, in bytes per second; None if nothing moves."""
         return float(self.size) / self.time if self.time else None
 
     @property
     def busbw(self) -> float | None:
-        """Bytes a second that each rank's port would carry, counted as nccl-tests does.
+        """The bandwidth of a rank's port that the time corresponds to, in bytes per second, as in nccl-tests.
 
-        It is algbw times `Collective.bus_factor`; None for groups of different sizes.
+        It is algbw times `Collective.bus_factor`, and None for groups of different sizes.
         """
         factor = self.schedule.collective.bus_factor
         return None if self.algbw is None or factor is None else self.algbw * float(factor)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes on it, a sentence each."""
+        """Sentences about the schedule and its network that a reader should know."""
         note = notes(self.schedule, self.size)
         return (*self.said, *self.schedule.topology.notes, *filter(None, [note]))
 
@@ -177,7 +195,7 @@ class Result:
 
     @cached_property
     def document(self) -> dict[str, Any]:
-        """All of it, as ``tutti synth --json`` prints it: times in seconds and in microseconds."""
+        """All facts, as ``tutti synth --json`` prints them, with times in seconds and in microseconds."""
         schedule, cost, stats = self.schedule, Cost.of(self.schedule), self.schedule.stats
         document = {
             "topology": schedule.topology.name,
@@ -212,7 +230,7 @@ class Result:
 
     @property
     def fields(self) -> dict[str, str]:
-        """The lines of its table, by name."""
+        """The lines of the printed table, by name."""
         document, gap = self.document, self.gap
         proposal = "" if gap is None or gap <= WIDE else "; tutti bound --lp may prove a smaller one"
         parts = " + ".join(duration(float(time)) for time in document.get("alone_us", "0").split("; "))
@@ -251,7 +269,12 @@ class Result:
         return {name: printable(str(line)) for name, line in lines.items() if line is not None}
 
     def save(self, path: Path | str) -> None:
-        """Write the schedule: ``.json``, ``.json.gz`` or ``.npz``.
+        """Write the schedule to a file.
+
+        Parameters
+        ----------
+        path
+            A name that ends in ``.json``, ``.json.gz`` or ``.npz``.
 
         Raises
         ------
@@ -261,48 +284,53 @@ class Result:
         write_schedule(self.schedule, Path(path))
 
     def export(self, path: Path | str, format: str = "msccl", **options: Any) -> dict[str, Any]:  # noqa: A002 (as on the command line)
-        """Write the schedule as a runtime or simulator loads it, and return what is said of the file.
+        """Write the schedule as a file for a runtime or a simulator.
 
         Parameters
         ----------
         path
-            Of the file.
+            The name of the file.
         format
-            One of `schedules.programs.formats.FORMATS`.
-        options
-            Of the format (docs/export.md).
+            The name of a format, such as ``"msccl"`` or ``"mscclpp"`` (docs/export.md lists them).
+        **options
+            Options of the format.
+
+        Returns
+        -------
+        dict
+            What ``tutti export --json`` prints about the file.
 
         Raises
         ------
         TuttiError
-            If the format can't have it, or the file can't be written.
+            If the format can't express the schedule, or the file can't be written.
         """
         form = find_format(format)
         return form.write(self.schedule, Path(path), build_options(form, options))
 
     def show(self, path: Path | str | None = None) -> Any:
-        """Show the schedule played at this size: below a notebook's cell, else in the browser.
+        """Play the schedule at this size, below a notebook's cell or in the browser.
 
         Parameters
         ----------
         path
-            Where to write the page too.
+            A file to which the page is also written.
 
         Returns
         -------
-        experiments.show.page.Page
-            With ``save(path)``.
+        Page
+            Its method ``save(path)`` writes the page.
         """
         from tutti.experiments.show.page import schedule_page
 
         return schedule_page(self.schedule, self.size).show(path)
 
     def transfers(self) -> Any:
-        """Return `Schedule.transfers` of the schedule."""
+        """Return a data frame with one row for each transfer."""
         return self.schedule.transfers()
 
     def messages(self) -> Any:
-        """Return `Schedule.messages` of the schedule at this size."""
+        """Return a data frame of messages at this size: which link each holds, and from when to when."""
         return self.schedule.messages(self.size)
 
     def __str__(self) -> str:

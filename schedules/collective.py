@@ -128,33 +128,43 @@ class Items:
 
 @dataclass(frozen=True)
 class Collective:
-    """A collective over N ranks, or several of one kind at the same time over groups of them.
+    """A collective over all ranks of a network, or over groups of them at the same time.
+
+    `tutti.collective` makes one of a name and a network.
 
     Parameters
     ----------
     kind
-        Its kind.
+        Which collective it is.
     num_ranks
-        The number of ranks of the whole network, N.
+        N, the number of ranks of the whole network.
     root
-        The root of a rooted collective, else None. With groups: the root's position in each group.
+        The root of a rooted collective, otherwise None. With groups: the root's position in each group.
     shards
         Relative sizes of the shards, one for each member of a group in order; None for equal ones. Broadcast
         and reduce, whose datum is the whole buffer, take none.
     groups
-        Disjoint tuples of ranks that each do the collective on their own M; None for one group of all ranks.
+        Disjoint tuples of ranks. Each does the collective on its own M; None for one group of all ranks.
     parts
-        Of a mixed collective only: the collectives that it consists of, which may share ranks. Its groups are
-        theirs.
+        For a mixed collective only: the collectives that it consists of, which may share ranks. Its own
+        groups are theirs.
     weights
-        Of a mixed collective: relative sizes of its parts, kept in units of the largest; None for equal ones.
+        For a mixed collective only: relative sizes of its parts, in units of the largest; None for equal
+        ones.
     matrix
-        Of an all-to-all: what each member of a group sends to each, in order; None for equal amounts.
+        For an all-to-all only: the bytes that each member of a group sends to each, in order; None for equal
+        amounts.
 
     Raises
     ------
     InputError
         If the parameters do not fit each other.
+
+    Examples
+    --------
+    >>> pairs = Collective("allreduce", 4, groups=((0, 1), (2, 3)))
+    >>> pairs.members, pairs.is_combining
+    (((0, 1), (2, 3)), True)
     """
 
     kind: Kind
@@ -214,10 +224,10 @@ class Collective:
 
     @property
     def bus_factor(self) -> Fraction | None:
-        """Busbw over algbw, as in nccl-tests: the least part of M that the busiest rank sends or receives.
+        """The ratio of busbw to algbw (nccl-tests): the part of M that the busiest rank must send or receive.
 
-        Busbw can therefore be compared with a link's bandwidth. For a matrix, the factor is the largest row
-        or column without what ranks keep. It is None for groups of different sizes.
+        With this factor, busbw can be compared with a link's bandwidth. For a matrix it is the largest row or
+        column without the bytes that ranks keep. It is None for groups of different sizes.
 
         Examples
         --------
@@ -236,9 +246,9 @@ class Collective:
 
     @property
     def reverse(self) -> Collective:
-        """The collective that this collective's schedules do if run backwards (dissertation, Theorem 1).
+        """The collective that a schedule of this one does when it is run backwards (dissertation, Theorem 1).
 
-        With a matrix its M differs: it is the largest column.
+        With a matrix, its M is the largest column.
         """
         if self.parts:
             weighted = zip(self.part_weights, self.parts, strict=True)
@@ -251,13 +261,13 @@ class Collective:
 
     @property
     def unit_of_reverse(self) -> Fraction:
-        """M over that of the reverse: the largest row of a matrix over its largest column, otherwise 1."""
+        """M over the M of the reverse: with a matrix the largest row over the largest column, otherwise 1."""
         if self.matrix is None:
             return Fraction(1)
         return Fraction(self.matrix.largest_row, self.matrix.transposed.largest_row)
 
     def with_kind(self, kind: Kind) -> Collective:
-        """Return the same groups and shards under another unrooted kind."""
+        """Return a collective of another unrooted kind with the same groups and shards."""
         return Collective(kind, self.num_ranks, None, self.shards, self.groups)
 
     def with_group(self, number: int) -> Collective:
@@ -266,7 +276,7 @@ class Collective:
 
     @cached_property
     def items(self) -> Items:
-        """All data, ordered by group, then owner's position, then (all-to-all) destination's position."""
+        """All data, in order of group, owner's position and, in an all-to-all, destination's position."""
         if self.parts:
             return _joined_items(self.parts, self.part_weights)
         if self.matrix is not None:

@@ -174,39 +174,53 @@ class TransferColumns(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Schedule:
-    """A schedule. The rows of its transfer table stand in replay order.
+    """A table of transfers: which chunks go over which route, and in which order.
+
+    Rows of the table are in the order in which they are replayed. `transfers` and `messages` return data
+    frames.
 
     Parameters
     ----------
     topology, collective
-        The network and the collective that it is for.
+        The problem that the schedule solves.
     clock
         The meaning of `order`.
     chunks
-        The chunk table.
+        The table of chunks.
     chunk
         int32, shape (transfers,): the first chunk of each row.
     route
-        int32: row of `routes`; source and destination follow from it.
+        int32, shape (transfers,): a row of `routes`, from which source and destination follow.
     order
-        uint16, uint32 or int64 (`Clock`), non-decreasing; None in the flow clock.
+        uint16, uint32 or int64, shape (transfers,), non-decreasing: the step, or the start in ticks; None in
+        the flow clock.
     count
-        int32: a row carries this many consecutive chunks of one item; None: one chunk each.
+        int32, shape (transfers,): the number of consecutive chunks of one item that a row carries; None: one.
     reduce
-        bool: the destination adds what arrives to what it holds, instead of overwriting; None: no row adds.
+        bool, shape (transfers,): whether the destination adds what arrives to what it holds, instead of
+        overwriting it; None: nowhere.
     routes
-        The routes; None: route r is link r.
+        The routes as lists of links; None: route r is link r.
     tick
-        The tick in seconds, exact; time clock only.
+        Seconds of a tick, exact; in the time clock only.
     size
-        M in bytes, exact, that a time-clock schedule was made for.
+        M in bytes, exact, for which a schedule in the time clock was made.
     claims
-        Exact values that the maker claims (``tl_steps``, ``tb``, ``congestion``); `verify` checks them.
+        Exact values that the method states (``tl_steps``, ``tb``, ``congestion``); `verify` checks them.
     stats
-        The cost of making it (``build_s``, ``solve_s``, ``variables``, ``constraints``, ``solver``,
-        ``solver_gap``, ...): columns of a result row, not part of the schedule and not written to its file.
-        ``bounds``: lower bounds that the method proved (`models.bounds.Bound`); they give a gap
-        once their certificates are checked.
+        Facts about the synthesis (``build_s``, ``solve_s``, ``variables``, ``constraints``, ``solver``,
+        ``solver_gap``, ...), for the columns of a result row. They are not written to the schedule's file.
+        ``bounds`` holds lower bounds that the method proved (`models.bounds.Bound`); a gap may be to one of
+        them after its certificate is checked.
+
+    Examples
+    --------
+    >>> import tutti
+    >>> schedule = tutti.synthesize("ring:3", "allgather", "3MB", method="direct").schedule
+    >>> schedule
+    <Schedule allgather on ring:3: 6 transfers, step clock>
+    >>> schedule.transfers()[["source", "target"]].head(2).values.tolist()
+    [[0, 1], [1, 2]]
     """
 
     topology: Topology
@@ -239,7 +253,7 @@ class Schedule:
             object.__setattr__(self, "routes", None)
 
     def __repr__(self) -> str:
-        """Return its collective and the length of its table; its arrays would fill pages."""
+        """Return the problem and the length of the table, because the arrays would fill pages."""
         return (
             f"<Schedule {self.collective} on {self.topology.name}: {len(self)} transfers, {self.clock} clock>"
         )
@@ -249,7 +263,7 @@ class Schedule:
 
     @cached_property
     def route_table(self) -> Routes:
-        """The routes, also if `routes` is None."""
+        """The routes, also if each is one link."""
         return self.routes if self.routes is not None else Routes.direct(self.topology.num_links)
 
     @cached_property
@@ -301,18 +315,18 @@ class Schedule:
         return replace(self, **changes)
 
     def taking(self, rows: BoolArray | IntArray, **changes: Any) -> Schedule:
-        """Return a copy with the rows of a mask, or of indices in their order, and these fields changed."""
+        """Return a copy with the rows that a mask or an array of indices selects, and these changes."""
         columns = {name: getattr(self, name) for name in COLUMNS if name not in changes}
         taken = {name: None if column is None else column[rows] for name, column in columns.items()}
         return self.replace(**taken, **changes)
 
     def transfers(self) -> pd.DataFrame:
-        """Return one row per transfer: `schedules.frames.transfer_frame`."""
+        """Return a data frame with one row for each transfer."""
         frame: pd.DataFrame = resolve_name("tutti.schedules.frames:transfer_frame")(self)
         return frame
 
     def messages(self, size: Fraction | int | str) -> pd.DataFrame:
-        """Return when each message holds which link at a size: `schedules.frames.message_frame`."""
+        """Return a data frame of messages at a size: which link each holds, from when to when, in seconds."""
         frame: pd.DataFrame = resolve_name("tutti.schedules.frames:message_frame")(self, size)
         return frame
 

@@ -65,8 +65,8 @@ ARGUMENTS: dict[str, tuple[Sequence[int], ...]] = {
 BANDWIDTHS = ("12.5GB/s", "25GB/s", "40GB/s", "100GB/s", "200GB/s", "450GB/s")
 FAILURES = ("fail_links", "fail_nics", "fail_nodes")
 HEAD = """\
-# Sixty cells on which no method was developed: networks, collectives and sizes that tests/held_out.py drew by
-# chance. What a method or a bound is good for is counted on these cells and on those of docs/sizes.md.
+# Sixty cells on which no method was developed: networks, collectives and sizes that tests/held_out.py drew at
+# random. The benefit of a method or a bound is counted on these cells and on those of docs/sizes.md.
 #
 #     tutti run configs/held_out.toml --out results/held_out_before
 #

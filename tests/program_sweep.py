@@ -37,7 +37,7 @@ NETWORKS = (
     "L(K_{4,4})", "dgx1", "dgx_a100:2", "dgx_h100:4", "mi250:2", "ndv2:2",
     "dragonfly:4x5?bandwidth=400GB/s,200GB/s", "switch2d:8x4?bandwidth=300GB/s,25GB/s",
 )  # fmt: skip
-"""Those of docs/all.md that have at most 32 ranks."""
+"""Those of docs/sizes.md that have at most 32 ranks."""
 SIZE = Fraction(10**6)
 FLAVOURS = {"reduce-scatter": ("msccl", "rccl"), "gather": ("rccl",), "scatter": ("rccl",)}
 """Of the collectives that `both` doesn't have."""

@@ -1,10 +1,11 @@
-"""Quick cells of docs/sizes.md, made again: time and bound have the gap that the page prints.
+"""Quick cells of docs/data/sizes.csv, made again: time and bound have the gap that the table prints.
 
-A cell is the fastest schedule known. Its gap fixes time over bound at the printed precision; its mark says
-which bounds prove it, and the certificate is recomputed. Where theory knows the time or the bound, they are
-compared exactly. Slower cells are in configs/sizes_net.toml.
+A cell is the fastest schedule known. Its gap fixes time over bound at the printed precision. Its column
+`bound` says which bounds prove it, and the certificate is recomputed. Where theory knows the time or the
+bound, they are compared exactly. Slower cells are in configs/sizes_net.toml.
 """
 
+import csv
 import re
 from fractions import Fraction
 from statistics import median
@@ -20,9 +21,8 @@ from tutti.schedules.cost import step_cost
 from tutti.topologies.units import format_size
 
 SIZES = ("1KB", "32KB", "1MB", "32MB", "1GB")
-KINDS = ("Allgather", "Reduce-scatter", "Allreduce", "All-to-all")
+KINDS = ("allgather", "reduce-scatter", "allreduce", "all-to-all")
 PAGE = (ROOT / "docs" / "sizes.md").read_text()
-CELL = re.compile(r"(?P<gap>[\d.e-]+) (?P<method>\w+)(: (?P<maker>\w+))?(?: \*(?P<mark>[bt])\*)?")
 ALPHA, BANDWIDTH = Fraction(1, 2 * 10**6), 50 * 10**9
 QUICK = """
 allgather
@@ -82,7 +82,7 @@ all-to-all
     rfs:2x4x8         1GB mcf
 """
 OPTIONS = {"swing": {"version": "latency"}, "mcf": {"step_schedule": True}}
-"""What the page names for all cells of a method."""
+"""Options of all cells of a method (docs/data/sizes_options.csv)."""
 SLOW = {
     "best",
     "local_search",
@@ -92,23 +92,17 @@ SLOW = {
     "cp_allreduce",
     "recursive_hybrid",
 }
-"""Methods of the page that no quick cell has: they search by the clock, or with many seeds."""
+"""Methods of the table that no quick cell has: they search by the clock, or with many seeds."""
 NEWER = {"message_count", "first_hop", "partition_latency", "unicast_price", "cut_gossip"}
-"""The bounds of cells with the mark b."""
+"""The bounds of cells whose column `bound` is ``newer``."""
 SOLVED = 5e-9
-"""A gap (relative) up to which the page prints 0: the weights of a schedule are rounded from a solver's."""
+"""A gap (relative) up to which the table prints 0: the weights of a schedule are rounded from a solver's."""
 
 
 def table():
-    """Return the page's cells by collective, network and size."""
-    found = {}
-    for part in re.split(r"^## ", PAGE, flags=re.MULTILINE):
-        title, _, text = part.partition("\n")
-        for row in re.findall(r"^\| `(.*)$", text, re.MULTILINE) if title in KINDS else ():
-            network, *cells = row.strip("| ").replace("`", "").split(" | ")
-            for size, cell in zip(SIZES, cells, strict=True):
-                found[title.lower(), network, size] = CELL.fullmatch(cell)
-    return found
+    """Return the cells by collective, network and size."""
+    with (ROOT / "docs" / "data" / "sizes.csv").open(encoding="utf-8") as file:
+        return {(row["collective"], row["network"], row["size"]): row for row in csv.DictReader(file)}
 
 
 def quick():
@@ -160,15 +154,16 @@ def test_a_cell_is_as_published(kind, network, size, method):
     cell = TABLE[kind, network, size]
     assert cell["method"] == method
     result = tutti.synthesize(network, kind, size, method, **OPTIONS.get(method, {}))
-    assert agrees(cell["gap"], 100 * result.gap), f"{100 * result.gap:.6g} %, published {cell['gap']}"
-    assert (result.bound.kind in NEWER) == (cell["mark"] == "b"), result.bound.kind
+    printed = cell["gap_percent"]
+    assert agrees(printed, 100 * result.gap), f"{100 * result.gap:.6g} %, published {printed}"
+    assert (result.bound.kind in NEWER) == (cell["bound"] == "newer"), result.bound.kind
     assert result.bound.check()
 
 
 def test_quick_cells_are_of_all_methods_that_have_one():
     methods = {cell["method"] for cell in TABLE.values()}
     assert methods - SLOW == {method for *_, method in CHOSEN}
-    assert {kind for kind, *_ in CHOSEN} == {kind.lower() for kind in KINDS}
+    assert {kind for kind, *_ in CHOSEN} == set(KINDS)
     assert {size for _, _, size, _ in CHOSEN} == set(SIZES)
 
 
@@ -194,7 +189,7 @@ def test_allgathers_with_few_steps_and_few_bytes_in_closed_form(network, ranks, 
     assert result.time == pytest.approx(float(time), rel=1e-12)
     bound = result.bound.proof.time(Fraction(size))
     assert bound <= time
-    if float(TABLE["allgather", network, "1KB" if size == 10**3 else "1GB"]["gap"]) == 0:
+    if float(TABLE["allgather", network, "1KB" if size == 10**3 else "1GB"]["gap_percent"]) == 0:
         assert bound == time
 
 
@@ -216,21 +211,21 @@ def test_who_made_the_schedule_is_said_of_cells_of_best_alone():
 
 def test_the_page_counts_its_cells():
     """The first sentences, and the table of medians."""
-    gaps = {place: float(cell["gap"]) for place, cell in TABLE.items()}
+    gaps = {place: float(cell["gap_percent"]) for place, cell in TABLE.items()}
     counts = [sum(gap <= most for gap in gaps.values()) for most in (1, 10, 50)]
     stated = re.search(
         r"within 1 % of a proven lower bound in (\d+), within 10 % in\s+(\d+) and .* in (\d+)", PAGE
     )
     assert len(gaps) == 400
     assert [str(count) for count in counts] == list(stated.groups())
-    for kind in map(str.lower, KINDS):
-        row = re.search(rf"median gap of {kind} at .* \| (.*?) \|$", PAGE, re.MULTILINE)[1].split(", ")
+    for kind in KINDS:
+        row = re.search(rf"^\| {kind} \| (.*) \|$", PAGE, re.MULTILINE)[1].split(" | ")
         for size, printed in zip(SIZES, row, strict=True):
             middle = median(gap for place, gap in gaps.items() if place[0] == kind and place[2] == size)
             assert middle == pytest.approx(float(printed), rel=0.06), (kind, size)
 
 
-def test_slow_cells_are_cells_of_the_page():
+def test_slow_cells_are_cells_of_the_table():
     """Fifteen schedules, and the bounds of five cells whose gap is to one of --lp."""
     config = read_config(ROOT / "configs" / "sizes_net.toml")
     tasks = make_plan(config, METHODS)
@@ -241,4 +236,4 @@ def test_slow_cells_are_cells_of_the_page():
     bounds = re.findall(r"tutti bound (.*) --collective (\S+) --size (\S+) --lp", config.text)
     cells = [(kind, network, size) for networks, kind, size in bounds for network in networks.split()]
     assert len(cells) == 5
-    assert {TABLE[cell]["mark"] for cell in cells} == {"t"}
+    assert {TABLE[cell]["bound"] for cell in cells} == {"lp"}

@@ -51,41 +51,50 @@ class Incidence(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Topology:
-    """A network. Ranks are nodes 0..N-1, switches follow; parallel links are separate links.
+    """A network. Ranks are nodes 0..N-1, and switches follow; parallel links are separate links.
+
+    `tutti.topology` makes one of a text, a file or a networkx graph; `from_links` of a list of links.
 
     Parameters
     ----------
     name
-        The text that it was made from, or a path. Results show it.
+        The text or path that the network was made from. Results call it by this name.
     num_ranks
         N, at least 2.
     labels
-        One per node (ranks first, then switches).
+        The name of each node, ranks first, then switches.
     source, target
         int32, shape (links,): the ends of each link.
     bandwidth
-        Bytes per second, exact, one per link.
+        Bytes per second of each link, exact.
     alpha
-        Seconds, exact, one per link.
+        Seconds of each link, exact.
     multicast, aggregate
         Switches that can copy one message to several links, or add several into one.
     hosts
         int32, shape (nodes,): the machine of each node, -1 for none.
     nominal_degree
-        The degree by which T_B is measured (a family may count links that it dropped, as
-        generalized Kautz does its self-loops); None: the common in- and out-degree, if there is one.
+        The degree with which T_B is measured. A family may count links that it dropped, as generalized Kautz
+        graphs do with their self-loops. None: the common in- and out-degree, if there is one.
     expression
-        The parsed text in the papers' notation that it was made from, if any. Transforms drop it.
+        The parsed text in the papers' notation, if the network was made from one. Transforms drop it.
     notes
-        Sentences about what was guessed or ignored when a file was read. Comparisons ignore them.
+        Sentences about what was guessed because a file does not say it. Comparisons ignore them.
     gamma
-        γ: seconds that a rank needs to reduce one received byte, exact (dissertation, A.3.4).
+        γ: seconds for which a rank reduces a byte that it receives, exact (dissertation, A.3.4).
 
     Raises
     ------
     InputError
-        If a link ends at no node, joins a node to itself or has no positive bandwidth, if an α
-        or γ is negative, if there are fewer than two ranks, or if some rank can't reach another.
+        If a link ends nowhere, joins a node to itself or has no positive bandwidth, if an α or γ is
+        negative, if there are fewer than two ranks, or if some rank can't reach another.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> both_ways = [Link(a, b, bandwidth=Fraction(50 * 10**9)) for a, b in ((0, 1), (1, 0))]
+    >>> Topology.from_links("pair", 2, both_ways)
+    <Topology pair: 2 ranks, 0 switches, 2 links>
     """
 
     name: str
@@ -119,7 +128,7 @@ class Topology:
         expression: object | None = None,
         notes: Iterable[str] = (),
     ) -> Topology:
-        """Return the topology with these links; labels default to ``"0"``, ``"1"``, ... and ``"s0"``, ...
+        """Return the topology with these links. By default labels are ``"0"``, ``"1"``, ... and ``"s0"``, ...
 
         Raises
         ------
@@ -145,7 +154,7 @@ class Topology:
         )
 
     def __repr__(self) -> str:
-        """Return its name and size; its arrays would fill pages."""
+        """Return the name and size, because the arrays would fill pages."""
         sizes = f"{self.num_ranks} ranks, {self.num_switches} switches, {self.num_links} links"
         return f"<Topology {self.name}: {sizes}>"
 
@@ -159,17 +168,17 @@ class Topology:
 
     @property
     def num_nodes(self) -> int:
-        """Ranks and switches."""
+        """The number of ranks and switches."""
         return len(self.labels)
 
     @property
     def num_switches(self) -> int:
-        """Nodes that only forward."""
+        """The number of nodes that only forward."""
         return self.num_nodes - self.num_ranks
 
     @property
     def num_links(self) -> int:
-        """Directed links; parallel ones count each."""
+        """The number of directed links. Each of several parallel links counts."""
         return len(self.source)
 
     def link(self, index: int) -> Link:

@@ -59,13 +59,21 @@ def topology(network: Topology | str | Path | nx.Graph) -> Topology:
     network
         A text such as ``"torus:4x4?bandwidth=50GB/s"``, or ``"nccl:topo.xml?hosts=2"`` for the file of a tool
         (``tutti list topologies``), the path of a node-link JSON file, a networkx graph (edges may have
-        ``bandwidth`` and ``alpha``, nodes ``kind`` and ``host``),
-        or a topology.
+        ``bandwidth`` and ``alpha``, nodes ``kind`` and ``host``), or a `Topology`, which is returned.
+
+    Returns
+    -------
+    Topology
 
     Raises
     ------
     InputError
         If it is none of these, or no network.
+
+    Examples
+    --------
+    >>> topology("torus:4x4?alpha=1us")
+    <Topology torus:4x4?alpha=1us: 16 ranks, 0 switches, 64 links>
     """
     plugins.load_installed()
     if isinstance(network, Topology):
@@ -97,17 +105,30 @@ def collective(
         ``"allgather"``, ``"reduce-scatter"``, ``"allreduce"``, ``"all-to-all"``, ``"broadcast"``,
         ``"reduce"``, ``"gather"`` or ``"scatter"``.
     network
-        As of `topology`.
-    root, shards, groups
-        The root of the last four; relative sizes of uneven shards; groups of ranks, each of which does it.
+        The network, in any form that `topology` takes.
+    root
+        The rank that is the root of a broadcast, reduce, gather or scatter; by default rank 0.
+    shards
+        Relative sizes of uneven shards, one for each rank; by default all are equal.
+    groups
+        Disjoint lists of ranks. Each group does the collective by itself; by default all ranks are one group.
     matrix
-        Of an all-to-all: what each rank sends to each, a square array of bytes, or a text: the name of a
+        For an all-to-all: the bytes that each rank sends to each, as a square array, or a text: the name of a
         .csv or .npy file, ``"random?seed=1"``, ``"zipf:1.2"``, ``"hot:0.5"``, ``"block:8:0.5"``.
+
+    Returns
+    -------
+    Collective
 
     Raises
     ------
     InputError
-        If they do not fit each other.
+        If the arguments do not fit each other.
+
+    Examples
+    --------
+    >>> collective("broadcast", "ring:4", root=2).root
+    2
     """
     ranks = topology(network).num_ranks
     if not isinstance(kind, str | Collective):
@@ -140,31 +161,49 @@ def synthesize(
     seeds: int = 1,
     **options: Any,
 ) -> Result:
-    """Return a verified schedule, its time, and how far that is from what is proven.
+    """Make a schedule, verify it, and compare its time with a proven lower bound.
 
     Parameters
     ----------
-    network, kind, root, shards, groups, matrix
-        As of `topology` and `collective`.
+    network
+        The network: a text, a path, a networkx graph or a `Topology` (see `topology`).
+    kind
+        The collective: a name such as ``"allreduce"``, or a `Collective` (see `collective`).
     size
-        M: a text such as ``"64MB"``, or bytes; None: the largest row of a matrix of bytes, else 1 MB.
+        M: a text such as ``"64MB"``, or a number of bytes. If it is None, it is the largest row of `matrix`,
+        and 1 MB without a matrix.
     method
-        One of `methods`; ``"best"`` tries all that are sensible, for ten seconds unless `options` says
-        otherwise (``time_limit="1min"``).
+        The name of a method (see `methods`). ``"best"`` tries the sensible methods for ten seconds; the
+        option ``time_limit="1min"`` gives it more time.
+    root, shards, groups, matrix
+        Further properties of the collective (see `collective`).
     seeds
-        Of how many tries the best is kept, where the method is random.
-    options
-        Of the method.
+        The number of seeds that a random method tries. The fastest schedule is kept.
+    **options
+        Options of the method. Its page lists them.
+
+    Returns
+    -------
+    Result
+        The verified schedule with its time, bound and gap.
 
     Raises
     ------
     InputError
-        For what makes no sense; the message says what does.
+        If an argument makes no sense. The message says what is allowed.
     Unsupported, NoSchedule
-        Where the method does not do that, or finds nothing.
+        If the method does not handle the problem, or finds no schedule.
     Interrupted
-        A KeyboardInterrupt, if Ctrl-C stopped it when there was a schedule. The result for the best one is in
-        ``found``.
+        A ``KeyboardInterrupt``, if Ctrl-C stopped a method that had a schedule. Its attribute ``found`` is
+        the result of the fastest one.
+
+    Examples
+    --------
+    >>> result = synthesize("ring:8", "allreduce", "64MB", method="ring")
+    >>> f"{1000 * result.time:.2f} ms, {result.gap:.1%} over the bound"
+    '1.13 ms, 0.5% over the bound'
+    >>> synthesize("mesh:3x3", "broadcast", "1MB", method="direct", root=4).schedule.collective.root
+    4
     """
     where, how = topology(network), find_method(method)
     what = collective(kind, where, root=root, shards=shards, groups=groups, matrix=matrix)
@@ -186,6 +225,15 @@ def synthesize(
 def verify(schedule: Result | Schedule | str | Path) -> Schedule:
     """Replay a schedule, or one in a file, and return it.
 
+    Parameters
+    ----------
+    schedule
+        A `Result`, a `Schedule`, or the path of a schedule file.
+
+    Returns
+    -------
+    Schedule
+
     Raises
     ------
     VerificationError
@@ -201,20 +249,29 @@ def verify(schedule: Result | Schedule | str | Path) -> Schedule:
 def simulate(
     schedule: Result | Schedule | str | Path, size: str | float | Fraction, **options: Any
 ) -> Simulation:
-    """Return when each message of a schedule starts and ends; it is verified first.
+    """Verify a schedule, and return when each of its messages starts and ends.
 
     Parameters
     ----------
-    schedule, size
-        As of `verify` and `synthesize`.
-    options
-        ``slices``, ``store_and_forward``, ``overlap_alpha``, ``gamma``
-        (`schedules.simulation.simulate.SimulationOptions`).
+    schedule
+        A `Result`, a `Schedule`, or the path of a schedule file.
+    size
+        M: a text such as ``"64MB"``, or a number of bytes.
+    **options
+        ``slices`` (the number of slices into which a flow schedule cuts each message), ``store_and_forward``
+        and ``overlap_alpha`` (other rules of networks), and ``gamma`` (seconds per byte that a rank
+        reduces).
+
+    Returns
+    -------
+    Simulation
+        ``time`` in seconds; ``start`` and ``finish``, seconds of each message; ``busy`` and ``bytes``,
+        seconds and bytes of each link.
 
     Raises
     ------
     VerificationError, InputError
-        As `verify`; for a size that is none.
+        If the schedule is not legal, or the size or an option makes no sense.
     """
     known = [field.name for field in fields(SimulationOptions)]
     unknown = next((name for name in options if name not in known), None)
@@ -233,17 +290,18 @@ def show(
     Parameters
     ----------
     what
-        A result or a schedule, or the path of a file with one, which is verified first; or a network, as of
-        `topology`.
+        A result, a schedule or the path of a file with one, which is verified first; or a network, in any
+        form that `topology` takes.
     size
-        Of a schedule, as of `synthesize`; by default a result's, that which it was made for, or 1 MB.
+        The size at which a schedule is played. By default it is the size of the result, or the one that the
+        schedule was made for, or 1 MB.
     path
-        Where to write the page too.
+        A file to which the page is also written.
 
     Returns
     -------
     Page
-        With ``save(path)``.
+        Its method ``save(path)`` writes the page.
 
     Raises
     ------
@@ -270,21 +328,32 @@ def bound(
     lp: bool = False,
     **what: Any,
 ) -> LowerBound:
-    """Return the largest lower bound on the time of any schedule; ``check()`` recomputes its certificate.
+    """Return the largest lower bound on the time of any schedule.
 
     Parameters
     ----------
     network, kind, size
-        As of `synthesize`.
+        The problem, as in `synthesize`.
     lp
-        Whether linear programs are asked, too, as ``tutti bound --lp`` does: for up to minutes.
-    what
-        ``root``, ``shards``, ``groups``.
+        Whether bounds by linear programs are also computed, as by ``tutti bound --lp``. It can take minutes.
+    **what
+        ``root``, ``shards``, ``groups`` and ``matrix`` of the collective (see `collective`).
+
+    Returns
+    -------
+    LowerBound
+        Its method ``check()`` recomputes the bound from its certificate alone.
 
     Raises
     ------
     InputError
-        As `synthesize`.
+        If an argument makes no sense.
+
+    Examples
+    --------
+    >>> least = bound("ring:8", "allgather", "1MB")
+    >>> least.kind, least.check()
+    ('first_hop', True)
     """
     where, amount = topology(network), _size(size)
     data = collective(kind, where, **what)
@@ -300,24 +369,34 @@ def compare(
     *,
     seeds: int = 1,
 ) -> pd.DataFrame:
-    """Return one row a case, with the columns of an experiment's ``results.csv``.
+    """Run methods on all combinations of networks, collectives and sizes, and return one row for each.
 
-    Besides, ``time`` and ``bound`` in seconds. What a method refuses or fails at is a row too, whose
-    ``status`` says so.
+    A method that refuses a case, or fails at it, has a row as well; the column ``status`` says so.
 
     Parameters
     ----------
     networks, kinds, sizes
-        One or several, as of `synthesize`.
+        One or several of each, in the forms that `synthesize` takes.
     methods
-        Names, or pairs of a name and its options.
+        Names of methods, or pairs of a name and a mapping of options.
     seeds
-        As of `synthesize`.
+        The number of seeds that a random method tries. The fastest schedule is kept.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The columns of ``results.csv``, and ``time`` and ``bound`` in seconds.
 
     Raises
     ------
     InputError
-        For what makes no sense, before anything is run.
+        If an argument makes no sense, before anything is run.
+
+    Examples
+    --------
+    >>> table = compare("ring:4", "allgather", sizes=["1KB", "1MB"], methods=["ring", "bfb"])
+    >>> len(table), table["status"].unique().tolist()
+    (4, ['ok'])
     """
     cases = [methods] if isinstance(methods, str) else _several("methods", methods)
     asked = [_with_options(case) for case in cases]
@@ -350,15 +429,33 @@ def compare(
 
 
 def find(nodes: int, degree: int, *, bidirectional: bool = False) -> pd.DataFrame:
-    """Return the Pareto frontier of the networks of so many nodes and ports: T_L growing, T_B falling.
+    """Return the networks that no other network of the same size beats in both T_L and T_B.
 
-    Columns: ``topology`` (a text), ``nodes``, ``degree``, ``tl_steps``, ``tb_factor`` (a Fraction, in M/B),
-    ``exact`` (whether they are proven, or at most so large), ``bidirectional``.
+    Parameters
+    ----------
+    nodes
+        The number of ranks.
+    degree
+        The number of links out of each rank.
+    bidirectional
+        Whether all links must go both ways.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns: ``topology`` (a text), ``nodes``, ``degree``, ``tl_steps``, ``tb_factor`` (a Fraction, in
+        units of M/B), ``exact`` (whether both are exact, or upper bounds), ``bidirectional``. T_L grows and
+        T_B falls.
 
     Raises
     ------
     InputError
         If there is no such network.
+
+    Examples
+    --------
+    >>> find(8, 4)["topology"].tolist()
+    ['K_{4,4}']
     """
     import pandas as pd
 
@@ -382,7 +479,14 @@ def find(nodes: int, degree: int, *, bidirectional: bool = False) -> pd.DataFram
 
 
 def methods() -> pd.DataFrame:
-    """Return the methods: name, kind, the sense in which one is exact, summary, collectives, and options."""
+    """Return a table of all methods, those of plug-ins included.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns: ``name``, ``kind``, ``exact_for`` (the sense in which an exact method is optimal),
+        ``summary``, ``collectives``, ``seeded`` (whether it is random) and ``options``.
+    """
     import pandas as pd
 
     plugins.load_installed()
@@ -401,7 +505,7 @@ def methods() -> pd.DataFrame:
 
 
 def register(plugin: Any, *, replace: bool = False) -> None:
-    """Make a method, family of networks, bound or solver of one's own known by its name (docs/plugins.md).
+    """Register a method, family of networks, bound or solver of your own by its name (docs/plugins.md).
 
     Parameters
     ----------
@@ -409,13 +513,14 @@ def register(plugin: Any, *, replace: bool = False) -> None:
         A `schedules.Method`, `topologies.Family`, `models.bounds.BoundKind` or `models.solvers.Backend`, or
         the path of a Python file with some of these.
     replace
-        Whether it may take the place of what was registered under its name before, as when a cell of a
-        notebook is run again or the file was edited; tutti's own names are never given away.
+        Whether it may replace an earlier plug-in of the same name, for example when a cell of a notebook is
+        run again. tutti's own names cannot be replaced.
 
     Raises
     ------
     InputError
-        If it is none of these, is not whole, or its name is taken; naming the line of a fault in the file.
+        If it is none of these, is incomplete, or its name is taken. The message names the line of a fault in
+        the file.
     """
     if isinstance(plugin, str | Path):
         plugins.load(plugin, replace=replace)

@@ -1,4 +1,4 @@
-"""Benchmarks: ``python -m tutti.experiments.bench [--only NAME] [--large]``, the numbers of docs/overview.md.
+"""Benchmarks: ``python -m tutti.experiments.bench [--only NAME] [--large]``, the numbers of docs/results.md.
 
 Each benchmark is a function that yields measurements (`cases`); `circulants` is a study of its own. Times
 leave compilation out, and short ones are the best of three: they run one after the other, alone, and not as

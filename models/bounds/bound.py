@@ -49,7 +49,9 @@ class BoundError(TuttiError):
 
 @dataclass(frozen=True)
 class Bound:
-    """A time that no schedule can beat, with a certificate that proves it.
+    """A lower bound on the time of schedules, with its certificate.
+
+    `tutti.bound` returns the largest one, as a `LowerBound` whose ``proof`` it is.
 
     Parameters
     ----------
@@ -63,8 +65,16 @@ class Bound:
     unit
         ``"s/B"``: seconds per byte of M; ``"s"``: seconds (at the size in the certificate, if it has one).
     certificate
-        What proves it (``docs/proofs.md`` says how), ready for JSON: node numbers, bandwidths in bytes/s,
-        shares in units of M, times in seconds; a number is an integer or a text ``"p/q"``.
+        The facts from which the bound follows (``docs/proofs.md`` says how), ready for JSON: node numbers,
+        bandwidths in bytes/s, shares in units of M, times in seconds. A number is an integer or a text
+        ``"p/q"``.
+
+    Examples
+    --------
+    >>> import tutti
+    >>> proof = tutti.bound("mesh:2x1", "allgather", "1GB").proof
+    >>> proof.kind, proof.value, proof.unit  # α = 0.5 us, and 0.5 GB at 50 GB/s
+    ('combined', Fraction(20001, 2000000), 's')
     """
 
     kind: str

@@ -17,7 +17,7 @@ def pictures():
 
 
 def test_the_page_shows_all_pictures(pictures):
-    assert set(re.findall(r"^:file: generated/pictures/(\w+)\.html$", PAGE, flags=re.M)) == set(pictures)
+    assert set(re.findall(r"^:file: generated/(\w+)\.html$", PAGE, flags=re.M)) == set(pictures)
 
 
 def test_every_picture_has_a_text_alternative_and_a_caption(pictures):

@@ -35,9 +35,7 @@ def test_a_page_keeps_the_template(name):
 def test_a_page_links_to_pages_that_are_there(name):
     text = (DOCS / "methods" / f"{name}.md").read_text(encoding="utf-8")
     for target in re.findall(r"\]\(([^)#]+)\)", text):
-        assert (DOCS / "generated/methods" / target).resolve().name in {
-            path.name for path in [*DOCS.glob("*.md"), *(DOCS / "methods").glob("*.md")]
-        }, target
+        assert (DOCS / "methods" / target).exists(), target
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -45,7 +45,7 @@ def test_the_list_of_methods_says_what_each_does_and_needs(tutti):
     ],
 )
 def test_what_a_method_needs_is_listed(tutti, name, needs):
-    """As docs/baselines.md has it."""
+    """A method that takes some networks only says in words which."""
     lines = tutti("list", "methods", "--json")[1].splitlines()
     found = {method["name"]: method for method in map(json.loads, lines)}
     assert found[name]["networks"] == [f"needs {need}" for need in needs]

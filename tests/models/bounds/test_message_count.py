@@ -110,7 +110,7 @@ def test_no_schedule_is_faster(network):
 def test_all_must_have_heard_of_all(network, least, kind):
     """Messages of no bytes bring data to at most 10 of 16 ranks of the other `mi250:2` box in 3 α.
 
-    On `rfs:2x4x8` 42 of the 56 that are behind switches get it in 4 α. α is 0.5 us. (docs/baselines.md)
+    On `rfs:2x4x8` 42 of the 56 that are behind switches get it in 4 α. α is 0.5 us.
     """
     bound = messages(network, kind, 1000)
     topology = parse_topology(network)
