@@ -142,11 +142,14 @@ class Collective:
         Relative sizes of the shards, one for each member of a group in order; None for equal ones. Broadcast
         and reduce, whose datum is the whole buffer, take none.
     groups
+        Disjoint tuples of ranks that each do the collective on their own M; None for one group of all ranks.
+    parts
         Of a mixed collective only: the collectives that it consists of, which may share ranks. Its groups are
-        theirs.     weights         Of a mixed collective: relative sizes of its parts, kept in units of the
-        largest; None for equal ones.     matrix         Of an all-to-all: what each member of a group sends
-        to each, in order; None for equal amounts.
-        Of an all-to-all: what each member of a group sends to each, in order; None for equal amounts.
+        theirs.
+    weights
+        Of a mixed collective: relative sizes of its parts, kept in units of the largest; None for equal ones.
+    matrix
+        Of an all-to-all: the amount that each member of a group sends to each, in order; None for equal ones.
 
     Raises
     ------
