@@ -129,7 +129,7 @@ def tree_transfers(
     >>> path = LogicalNetwork(3, [0, 0, 1], [1, 1, 2], [1, 2, 3], [0, 1, 2, 3], [7, 8, 9])
     >>> moved = tree_transfers(path, Forest([0], [2], [[-1, 0, 1]]), up=False, down=True)
     >>> moved.arc.tolist(), moved.begin.tolist(), moved.end.tolist()  # half over each of two arcs, then all
-    of it ([0, 1, 2], [0, 1, 0], [1, 2, 2])
+    ([0, 1, 2], [0, 1, 0], [1, 2, 2])
     """
     pairs = _PairArcs.of(network, network.capacity * (scale if load is None else load))
     table, lacking = _lay(forest.parent, forest.weight * scale, pairs, up, down)

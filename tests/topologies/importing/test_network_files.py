@@ -83,7 +83,7 @@ def test_a_graph_of_networkx_is_read_back(network, how, suffix, directed):
     topology = network(written(graph, how), f"net.{suffix}")
     assert arcs(topology) == sorted((str(a), str(b)) for a, b in graph.to_directed().edges)
     assert set(topology.bandwidth) == {25 * GB}
-    assert any("color of edges" in note for note in topology.notes)
+    assert any("of edges: color" in note for note in topology.notes)
 
 
 def test_switches_hosts_and_parallel_links_of_a_graph_are_read_back(network):
@@ -99,7 +99,7 @@ def test_switches_hosts_and_parallel_links_of_a_graph_are_read_back(network):
         assert arcs(topology) == sorted([("a", "leaf"), ("leaf", "a")] * 2 + [("b", "leaf"), ("leaf", "b")])
         assert topology.multicast == {2}
         assert topology.hosts.tolist()[:2] == [0, 1]
-        assert any("pos of nodes" in note for note in topology.notes)
+        assert any("of nodes: pos" in note for note in topology.notes)
 
 
 def test_what_nothing_reads_may_be_anything(network):
@@ -114,7 +114,7 @@ def test_what_nothing_reads_may_be_anything(network):
     for how in ("graphml", "gml"):
         topology = network(written(graph, how), f"net.{how}")
         assert topology.num_links == 8
-        assert any("cost, far of edges" in note for note in topology.notes)
+        assert any("of edges: cost, far" in note for note in topology.notes)
 
 
 def test_graphml_that_was_exported_is_read_back(tmp_path):
@@ -128,7 +128,7 @@ def test_graphml_that_was_exported_is_read_back(tmp_path):
     assert list(again.bandwidth) == list(net.bandwidth)
     assert list(again.alpha) == list(net.alpha)
     assert again.hosts.tolist() == net.hosts.tolist()
-    assert any("load, busy of edges" in note for note in again.notes)
+    assert any("of edges: load, busy" in note for note in again.notes)
 
 
 def test_a_network_becomes_a_graph_of_networkx():
