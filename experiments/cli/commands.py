@@ -618,7 +618,8 @@ class FitCommand(JsonOption, purpose=LOOK, module="execution", positional=("file
     ----------
     file
         Output of nccl-tests (also the JSON of -J) or the OSU micro-benchmarks, or a CSV with
-        source,destination,bytes,seconds.
+        source,destination,bytes,seconds and perhaps messages (in how many messages the bytes were sent, one
+        after the other).
     topology : NETWORK
         The network that -o writes with the measured values.
     output : FILE

@@ -342,7 +342,7 @@ def _tolerance(text: str) -> float:
 
 def _line(series: MeasuredTimes, tolerance: float) -> AlphaBetaLine | InputError:
     try:
-        return fit(series.size, series.seconds, tolerance)
+        return fit(series.size, series.seconds, tolerance, series.messages)
     except InputError as error:
         return InputError(f"{_name(series)}: {error}")
 
