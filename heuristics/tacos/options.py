@@ -89,6 +89,10 @@ class TacosOptions(Options):
     degree
         To how many links a rank switches are unwound (section IV-G); None: several, and the schedule that
         ends first is kept. Of networks with switches only.
+    both_ways
+        Whether an unwinding of degree 1 is a ring in both directions: each rank has links to the rank after
+        it and to the one before, and each link half of the bandwidth (2023 version, IV-G). Of degree 1 only;
+        where several degrees are tried, the others stay as they are.
     time_limit
         Seconds after which no other try is begun. ``stats["tries"]`` says how many there were. None:
         `restarts`, and the seed alone decides.
@@ -109,12 +113,15 @@ class TacosOptions(Options):
     replace_chunks: bool = True
     restarts: Annotated[int, Whole(1)] = 1
     degree: Annotated[int | None, Whole(1)] = None
+    both_ways: bool = False
     time_limit: Annotated[float | None, SECONDS] = None
     memory: str | None = None
 
     def __post_init__(self) -> None:
         """Check the values."""
         super().__post_init__()
+        if self.both_ways and self.degree not in (None, 1):
+            raise InputError(f"tacos: both_ways is of degree 1 only; degree is {self.degree}")
         if self.memory is not None:
             parse_size(self.memory)
 
