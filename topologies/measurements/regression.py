@@ -3,9 +3,10 @@ r"""The line α + β·s through measured times, by least squares of relative err
 .. math:: \min_{α, β} \sum_i \left(\frac{m_i α + β s_i}{t_i} - 1\right)^2
 
 A sample is s bytes in m messages that follow one another, each of which pays α. n chunks of c bytes thus take
-n (α + β c) one after the other (m = n), and α + β n c sent as one buffer (m = 1; TACCL, section 4.1). Every size counts alike: with plain least squares the largest times alone would say what α is. Intervals are
-those of 95 % by Student's distribution, for relative errors that are alike and independent. Measured ones are
-so only roughly: the sizes at which the line is off say more.
+n (α + β c) one after the other (m = n), and α + β n c sent as one buffer (m = 1; TACCL, section 4.1). Every
+size counts alike: with plain least squares the largest times alone would say what α is. Intervals are those
+of 95 % by Student's distribution, for relative errors that are alike and independent. Measured ones are so
+only roughly: the sizes at which the line is off say more.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ class AlphaBetaLine:
     samples
         How many times there are.
     off
-        The sizes of a message (bytes) at which the line is off by more than the tolerance on average, and by what part of
-        the measured time: above 0 it says more than was measured.
+        The sizes of a message (bytes) at which the line is off by more than the tolerance on average, and by
+        what part of the measured time: above 0 it says more than was measured.
     worst
         The largest such part, of any size.
     note

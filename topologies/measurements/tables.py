@@ -4,8 +4,8 @@ A log may have several tables, of either benchmark, each a series of its own. OS
 and a row a size: the latency of a message, MB/s of windows of messages, or the latency of a collective. A
 window counts as one transfer of all its bytes. Its messages are sent together and pay α once, as in TACCL's
 profiler (section 4.1: n chunks sent together take α + n·β·s). A table of latencies and a table of bandwidths
-form one series. CSV has the columns source, destination, bytes and seconds, and may have messages: in how many
-messages the bytes were sent, one after the other.
+form one series. CSV has the columns source, destination, bytes and seconds. A fifth column, messages, may
+say in how many messages the bytes were sent, one after the other.
 """
 
 from __future__ import annotations
