@@ -111,7 +111,7 @@ def _through_switches(
     worth = degrees(where) if options.degree is None else [options.degree]
     own, made = options.shared(len(worth)), []
     for degree in worth:
-        unwound = unwind(where, degree, both_ways=options.both_ways)
+        unwound = unwind(where, degree, bidirectional=options.bidirectional)
         plan = _between_ranks(Problem(unwound.topology, what, size), size, own, rng)
         made.append(_on_ports(plan, where, unwound.routes, size))
     return min(made, key=ends) if len(made) > 1 else made[0]
@@ -282,8 +282,8 @@ def check(problem: Problem, options: TacosOptions) -> None:
     if where.num_switches:
         check_degree(where, options.degree)
         check_unwinding(where)
-    elif options.degree is not None or options.both_ways:
-        given = "both_ways" if options.degree is None else "a degree"
+    elif options.degree is not None or options.bidirectional:
+        given = "bidirectional" if options.degree is None else "a degree"
         raise METHOD.unsupported(f"with {given} unwinds switches; {where.name} has none")
 
 

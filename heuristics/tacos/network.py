@@ -2,10 +2,10 @@
 
 An unwinding of degree d gives each of the n ranks on a switch links to the d ranks after it, modulo n. Such
 a link has the α of its route through the switch, and its share of the route's narrowest link: the bandwidth
-over d. The option ``both_ways`` makes degree 1 a ring in both directions, of half the bandwidth each (2023
-version, IV-G). Switches that are linked to each other are unwound together, as one with all their ranks, over
-shortest routes. Ranks on one switch are numbered in turn, one of each host after the other, so that
-neighbours are on different hosts where they can be.
+over d. The option ``bidirectional`` makes degree 1 a ring in both directions, with half the bandwidth each
+(2023 version, IV-G). Switches that are linked to each other are unwound together, as one with all their
+ranks, over shortest routes. Ranks on one switch are numbered in turn, one of each host after the other, so
+that neighbours are on different hosts where they can be.
 
 Such links share ports, so the times of a schedule on the unwound network are only a plan: on the real one
 each transfer has the whole bandwidth of its route, and one transfer at a time is on a link (`method`).
@@ -169,10 +169,10 @@ def check_unwinding(topology: Topology) -> None:
         ) from error
 
 
-def unwind(topology: Topology, degree: int, *, both_ways: bool = False) -> Unwound:
+def unwind(topology: Topology, degree: int, *, bidirectional: bool = False) -> Unwound:
     """Return the network with every switch unwound, where it joins fewer ranks to a lower degree.
 
-    With `both_ways`, degree 1 gives rings in both directions.
+    With `bidirectional`, degree 1 gives rings in both directions.
 
     Raises
     ------
@@ -184,7 +184,7 @@ def unwind(topology: Topology, degree: int, *, both_ways: bool = False) -> Unwou
     links = [topology.link(link) for link in own]
     routes = [[link] for link in own]
     for switches in _joined_switches(topology):
-        for link, route in _unwound_links(topology, switches, degree, both_ways and degree == 1):
+        for link, route in _unwound_links(topology, switches, degree, bidirectional and degree == 1):
             links.append(link)
             routes.append(route)
     name = f"{topology.name} without its switches"
@@ -251,7 +251,7 @@ def _unwound_links(
         route = [own[link] for link in taken]
         alike = tuple(kinds[link] for link in taken)
         if alike not in known:
-            # IV-G: α stays, β is multiplied by the links that share: on one switch by d, both ways by 2.
+            # IV-G: α stays, β is multiplied by the links that share: on one switch d, or 2 if bidirectional.
             share = min(topology.bandwidth[own[link]] / int(sharing[link]) for link in taken)
             known[alike] = share, sum((topology.alpha[link] for link in route), Fraction(0))
         yield Link(ranks[tails[pair]], ranks[heads[pair]], *known[alike]), route

@@ -89,7 +89,7 @@ class TacosOptions(Options):
     degree
         To how many links a rank switches are unwound (section IV-G); None: several, and the schedule that
         ends first is kept. Of networks with switches only.
-    both_ways
+    bidirectional
         Whether an unwinding of degree 1 is a ring in both directions: each rank has links to the rank after
         it and to the one before, and each link half of the bandwidth (2023 version, IV-G). Of degree 1 only;
         where several degrees are tried, the others stay as they are.
@@ -113,15 +113,15 @@ class TacosOptions(Options):
     replace_chunks: bool = True
     restarts: Annotated[int, Whole(1)] = 1
     degree: Annotated[int | None, Whole(1)] = None
-    both_ways: bool = False
+    bidirectional: bool = False
     time_limit: Annotated[float | None, SECONDS] = None
     memory: str | None = None
 
     def __post_init__(self) -> None:
         """Check the values."""
         super().__post_init__()
-        if self.both_ways and self.degree not in (None, 1):
-            raise InputError(f"tacos: both_ways is of degree 1 only; degree is {self.degree}")
+        if self.bidirectional and self.degree not in (None, 1):
+            raise InputError(f"tacos: bidirectional is of degree 1 only; degree is {self.degree}")
         if self.memory is not None:
             parse_size(self.memory)
 
