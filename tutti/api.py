@@ -208,7 +208,7 @@ def simulate(
     schedule, size
         As of `verify` and `synthesize`.
     options
-        ``slices``, ``store_and_forward``, ``overlap_alpha``, ``gamma``
+        ``slices``, ``store_and_forward``, ``overlap_alpha``, ``gamma``, ``congestion``
         (`schedules.simulation.simulate.SimulationOptions`).
 
     Raises

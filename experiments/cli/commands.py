@@ -363,6 +363,8 @@ class SimulateCommand(JsonOption, purpose=USE, module="programs", positional=("f
         A link is free again while alpha passes.
     reduce
         A rank reduces what it receives at this rate, such as 200GB/s; default: as the network says.
+    congestion : SHARE
+        Each connection of a switch's port beyond the first takes this share of time more for a byte there.
     """
 
     file: Path
@@ -371,6 +373,7 @@ class SimulateCommand(JsonOption, purpose=USE, module="programs", positional=("f
     store_and_forward: bool = False
     overlap_alpha: bool = False
     reduce: str | None = None
+    congestion: str = "0"
 
 
 class ShowCommand(Command, purpose=USE, module="programs", positional=("what",)):
