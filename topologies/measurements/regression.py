@@ -4,9 +4,9 @@ r"""The line α + β·s through measured times, by least squares of relative err
 
 A sample is s bytes in m messages that follow one another, each of which pays α. n chunks of c bytes thus take
 n (α + β c) one after the other (m = n), and α + β n c sent as one buffer (m = 1; TACCL, section 4.1). Every
-size counts alike: with plain least squares the largest times alone would say what α is. Intervals are those
-of 95 % by Student's distribution, for relative errors that are alike and independent. Measured ones are so
-only roughly: the sizes at which the line is off say more.
+size has the same weight: with plain least squares the largest times alone would say what α is. Intervals are
+those of 95 % by Student's distribution, for relative errors that are independent and of one distribution.
+Measured ones are so only roughly: the sizes at which the line is off say more.
 """
 
 from __future__ import annotations
