@@ -84,8 +84,8 @@ class Samples:
     ) -> MeasuredTimes:
         """Return the samples as arrays."""
         all_notes = (*notes, *self.left_out())
-        columns = (np.array(column) for column in (self.size, self.seconds, self.messages))
-        return MeasuredTimes(pair, what, *columns, link, all_notes)
+        size, seconds, messages = map(np.array, (self.size, self.seconds, self.messages))
+        return MeasuredTimes(pair, what, size, seconds, messages, link, all_notes)
 
 
 def number(word: str, place: str) -> float:
