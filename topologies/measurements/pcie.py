@@ -1,4 +1,4 @@
-"""Which GPUs share a PCIe switch, and which are near the adapter, from copies to the CPU (TACCL, 4.2).
+"""Finding the GPUs that share a PCIe switch, and those near the adapter, by copies to the CPU (TACCL, 4.2).
 
 A virtual machine hides its PCIe tree. A PCIe switch has one link to the CPU. Copies of two of its GPUs at the
 same time share the bandwidth of this link. So do a copy and a loopback between the CPU and an adapter there.
@@ -19,7 +19,7 @@ link have 1/2 each, and over two links 1. A larger value takes more noise for co
 
 
 class PcieProbes(NamedTuple):
-    """What is measured; all bandwidths are in bytes/s.
+    """The measurements, with bandwidths in bytes/s.
 
     Parameters
     ----------
