@@ -259,8 +259,8 @@ def simulate(
         M: a text such as ``"64MB"``, or a number of bytes.
     **options
         ``slices`` (the number of slices into which a flow schedule cuts each message), ``store_and_forward``
-        and ``overlap_alpha`` (other rules of networks), and ``gamma`` (seconds per byte that a rank
-        reduces).
+        and ``overlap_alpha`` (other rules of networks), ``gamma`` (seconds per byte that a rank reduces), and
+        ``congestion`` (the cost of further connections of a switch's port).
 
     Returns
     -------

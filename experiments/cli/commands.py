@@ -365,6 +365,8 @@ class SimulateCommand(JsonOption, purpose=USE, module="programs", positional=("f
         A link is free again while alpha passes.
     reduce
         A rank reduces what it receives at this rate, such as 200GB/s; default: as the network says.
+    congestion : SHARE
+        Each connection of a switch's port beyond the first takes this share of time more for a byte there.
     """
 
     file: Path
@@ -373,6 +375,7 @@ class SimulateCommand(JsonOption, purpose=USE, module="programs", positional=("f
     store_and_forward: bool = False
     overlap_alpha: bool = False
     reduce: str | None = None
+    congestion: str = "0"
 
 
 class ShowCommand(Command, purpose=USE, module="programs", positional=("what",)):
@@ -620,7 +623,8 @@ class FitCommand(JsonOption, purpose=LOOK, module="execution", positional=("file
     ----------
     file
         Output of nccl-tests (also the JSON of -J) or the OSU micro-benchmarks, or a CSV with
-        source,destination,bytes,seconds.
+        source,destination,bytes,seconds and perhaps messages (in how many messages the bytes were sent, one
+        after the other).
     topology : NETWORK
         The network that -o writes with the measured values.
     output : FILE

@@ -292,7 +292,7 @@ def do_fit(arguments: FitCommand) -> int:
     tolerance, fits = _tolerance(arguments.tolerance), list[Fit]()
     for one in read_measurements(arguments.file, in_place=arguments.in_place):
         try:
-            fits.append((one, fit(one.size, one.seconds, tolerance)))
+            fits.append((one, fit(one.size, one.seconds, tolerance, one.messages)))
         except InputError as error:
             fits.append((one, InputError(f"{_name(one)}: {error}")))
     if all(isinstance(line, InputError) for _, line in fits):

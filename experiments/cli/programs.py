@@ -53,6 +53,7 @@ from tutti.topologies.units import (
     GIGA,
     MICRO,
     duration,
+    exact_number,
     format_size,
     parse_bandwidth,
     parse_size,
@@ -227,7 +228,13 @@ def do_simulate(arguments: SimulateCommand) -> int:
     """Verify and simulate the schedule."""
     size = parse_size(arguments.size)
     gamma = None if arguments.reduce is None else 1 / parse_bandwidth(arguments.reduce)
-    options = SimulationOptions(arguments.slices, arguments.store_and_forward, arguments.overlap_alpha, gamma)
+    options = SimulationOptions(
+        arguments.slices,
+        arguments.store_and_forward,
+        arguments.overlap_alpha,
+        gamma,
+        exact_number(arguments.congestion),
+    )
     schedule = read_schedule(arguments.file)
     verify(schedule)
     result = simulate(schedule, size, options)
@@ -246,6 +253,7 @@ def do_simulate(arguments: SimulateCommand) -> int:
         "store_and_forward": options.store_and_forward,
         "overlap_alpha": options.overlap_alpha,
         "gamma": str(schedule.topology.gamma if gamma is None else gamma),
+        "congestion": str(options.congestion),
     }
     fields = {
         "schedule": f"{schedule.collective} on {schedule.topology.name}",

@@ -112,7 +112,7 @@ def _through_switches(
     worth = degrees(where) if options.degree is None else [options.degree]
     own, made = options.shared(len(worth)), []
     for degree in worth:
-        unwound = unwind(where, degree)
+        unwound = unwind(where, degree, bidirectional=options.bidirectional)
         plan = _between_ranks(Problem(unwound.topology, what, size), size, own, rng)
         made.append(_on_ports(plan, where, unwound.routes, size))
     return min(made, key=ends) if len(made) > 1 else made[0]
@@ -283,8 +283,9 @@ def check(problem: Problem, options: TacosOptions) -> None:
     if where.num_switches:
         check_degree(where, options.degree)
         check_unwinding(where)
-    elif options.degree is not None:
-        raise METHOD.unsupported(f"with a degree unwinds switches; {where.name} has none")
+    elif options.degree is not None or options.bidirectional:
+        given = "bidirectional" if options.degree is None else "a degree"
+        raise METHOD.unsupported(f"with {given} unwinds switches; {where.name} has none")
 
 
 def size_dependent(problem: Problem, options: TacosOptions) -> bool:

@@ -1,10 +1,11 @@
 """The network that TACOS matches on: links with costs in ticks, switches unwound (MICRO 2024, IV-F, IV-G).
 
-An unwinding of degree d gives each of the n ranks on a switch links to the d ranks after it, modulo n. Such a
-link has the α of its route through the switch, and its share of the route's narrowest link, the bandwidth
-over d. Switches that are linked to each other are unwound together, as one with all their ranks, over
-shortest routes. Ranks on one switch are numbered in turn, one of each host after the other, so that
-neighbours are on different hosts where possible.
+An unwinding of degree d gives each of the n ranks on a switch links to the d ranks after it, modulo n. Such
+a link has the α of its route through the switch, and its share of the route's narrowest link: the bandwidth
+over d. The option ``bidirectional`` makes degree 1 a ring in both directions, with half the bandwidth each
+(2023 version, IV-G). Switches that are linked to each other are unwound together, as one with all their
+ranks, over shortest routes. Ranks on one switch are numbered in turn, one of each host after the other, so
+that neighbours are on different hosts where possible.
 
 Such links share ports, so the times of a schedule on the unwound network are only a plan. On the real network
 each transfer has the whole bandwidth of its route, and one transfer at a time is on a link (`method`).
@@ -168,8 +169,10 @@ def check_unwinding(topology: Topology) -> None:
         ) from error
 
 
-def unwind(topology: Topology, degree: int) -> Unwound:
+def unwind(topology: Topology, degree: int, *, bidirectional: bool = False) -> Unwound:
     """Return the network with every switch unwound, to a lower degree where it joins fewer ranks.
+
+    With `bidirectional`, degree 1 gives rings in both directions.
 
     Raises
     ------
@@ -181,7 +184,7 @@ def unwind(topology: Topology, degree: int) -> Unwound:
     links = [topology.link(link) for link in own]
     routes = [[link] for link in own]
     for switches in _joined_switches(topology):
-        for link, route in _unwound_links(topology, switches, degree):
+        for link, route in _unwound_links(topology, switches, degree, bidirectional and degree == 1):
             links.append(link)
             routes.append(route)
     name = f"{topology.name} without its switches"
@@ -216,7 +219,9 @@ def _ranks_on(topology: Topology, switches: list[int]) -> list[int]:
     return [rank for _, rank in sorted(turn)]
 
 
-def _unwound_links(topology: Topology, switches: list[int], degree: int) -> Iterator[tuple[Link, list[int]]]:
+def _unwound_links(
+    topology: Topology, switches: list[int], degree: int, back: bool
+) -> Iterator[tuple[Link, list[int]]]:
     """Yield the links that replace some joined switches, with their routes."""
     ranks = _ranks_on(topology, switches)
     count = len(ranks)
@@ -233,7 +238,7 @@ def _unwound_links(topology: Topology, switches: list[int], degree: int) -> Iter
         labels=[topology.labels[node] for node in nodes],
         num_switches=len(switches),
     )
-    steps = np.arange(1, min(degree, count - 1) + 1)
+    steps = np.unique([1, count - 1]) if back else np.arange(1, min(degree, count - 1) + 1)
     tails = np.repeat(np.arange(count), len(steps))
     heads = (tails + np.tile(steps, count)) % count  # IV-G: from rank i to i + 1, ..., i + d (mod n)
     offsets, used = shortest_routes(part, tails, heads)
@@ -246,7 +251,7 @@ def _unwound_links(topology: Topology, switches: list[int], degree: int) -> Iter
         route = [own[link] for link in taken]
         alike = tuple(kinds[link] for link in taken)
         if alike not in known:
-            # IV-G: α stays, β is multiplied by the links that share: by d on a single switch.
+            # IV-G: α stays, β is multiplied by the links that share: on one switch d, or 2 if bidirectional.
             share = min(topology.bandwidth[own[link]] / int(sharing[link]) for link in taken)
             known[alike] = share, sum((topology.alpha[link] for link in route), Fraction(0))
         yield Link(ranks[tails[pair]], ranks[heads[pair]], *known[alike]), route

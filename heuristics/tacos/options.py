@@ -91,6 +91,10 @@ class TacosOptions(Options):
     degree
         The number of links a rank to which switches are unwound (section IV-G). None: several are tried, and
         the schedule that ends first is kept. Only for networks with switches.
+    bidirectional
+        Whether an unwinding of degree 1 is a ring in both directions: each rank has links to the rank after
+        it and to the one before, each with half of the bandwidth (2023 version, IV-G). If several degrees are
+        tried, the others stay as they are.
     time_limit
         Seconds after which no other try is begun; ``stats["tries"]`` has the number of tries. None: there are
         `restarts`, and the seed alone decides.
@@ -112,12 +116,15 @@ class TacosOptions(Options):
     replace_chunks: bool = True
     restarts: Annotated[int, Whole(1)] = 1
     degree: Annotated[int | None, Whole(1)] = None
+    bidirectional: bool = False
     time_limit: Annotated[float | None, SECONDS] = None
     memory: str | None = None
 
     def __post_init__(self) -> None:
         """Check the values."""
         super().__post_init__()
+        if self.bidirectional and self.degree not in (None, 1):
+            raise InputError(f"tacos: bidirectional is of degree 1 only; degree is {self.degree}")
         if self.memory is not None:
             parse_size(self.memory)
 

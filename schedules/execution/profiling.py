@@ -21,6 +21,7 @@ from tutti.schedules.programs.program import Address, Buffer, Instruction, Op, P
 from tutti.schedules.schedule import Routes, Schedule
 from tutti.schedules.simulation.simulate import simulate
 from tutti.topologies.errors import InputError
+from tutti.topologies.measurements.regression import fit
 from tutti.topologies.topology import Link, Topology
 from tutti.topologies.units import GIGA
 
@@ -87,7 +88,7 @@ def profile(name: str, tasks: Sequence[SessionTask], times: Sequence[Sequence[Re
 
 
 def _solve(tasks: Sequence[SessionTask], seconds: Sequence[float]) -> tuple[float, float]:
-    """Return α and β; α is at least 0."""
+    """Return α and β; α is at least 0, and β is more than 0."""
     half = len(tasks) // 2
     trips = [
         2
@@ -96,13 +97,9 @@ def _solve(tasks: Sequence[SessionTask], seconds: Sequence[float]) -> tuple[floa
         for number, task in enumerate(tasks)
     ]
     moved = [MESSAGES * task.size for task in tasks]
-    equations = np.array([trips, moved], dtype=float).T / np.array(seconds)[:, None]
-    (alpha, beta), *_ = np.linalg.lstsq(equations, np.ones(len(tasks)), rcond=None)
-    if alpha < 0:
-        beta = equations[:, 1].sum() / (equations[:, 1] ** 2).sum()
-    if beta <= 0:  # more bytes took no longer: only the time of the most bytes is known
-        beta = seconds[-1] / moved[-1]
-    return max(float(alpha), 0.0), float(beta)
+    line = fit(np.array(moved, dtype=float), np.array(seconds), messages=np.array(trips, dtype=float))
+    # If more bytes took no longer, only the time of the most bytes is known.
+    return line.alpha, line.beta or seconds[-1] / moved[-1]
 
 
 def predicted(schedule: Schedule, network: Topology, size: int) -> float:

@@ -18,6 +18,10 @@ It is ready when its data has arrived (`dependencies`), and then enters the link
 * If γ is not 0 and a rank is to reduce c bytes of it, it is complete γ c later. A rank reduces one message
   at a time, those of smaller steps first, and others as they arrive (dissertation, A.3.4). It can send and
   receive meanwhile.
+* With `congestion` κ, a link at a switch over which messages go between c pairs of source and destination has
+  a bandwidth of B / (1 + κ (c - 1)). TACCL measured such a drop with the connections of a GPU or adapter
+  (Fig. 4), and its effect on schedules (Fig. 9d). α stays. No message takes less than without, so that lower
+  bounds on the time hold.
 
 There is no barrier between steps. If every route is one link, a step schedule takes at most T_L α + T_B +
 T_C, and without γ exactly that on symmetric networks. Over longer routes each of several messages that share
@@ -76,11 +80,14 @@ class SimulationOptions:
         A link is free after bytes / bandwidth, while α is still in flight.
     gamma
         γ: seconds that a rank needs to reduce one byte, exact; None: the network's own.
+    congestion
+        κ: what each connection of a switch's port beyond the first adds to the time of a byte there, as a
+        share of it, exact. A larger value slows schedules with many connections more.
 
     Raises
     ------
     InputError
-        If `slices` is no whole number of at least 1, γ is negative or not exact, or another option is neither
+        If `slices` is no whole number of at least 1, γ or κ is negative or not exact, or another is neither
         true nor false.
     """
 
@@ -88,6 +95,7 @@ class SimulationOptions:
     store_and_forward: bool = False
     overlap_alpha: bool = False
     gamma: Fraction | int | None = None
+    congestion: Fraction | int = 0
 
     def __post_init__(self) -> None:
         """Check the number of slices, and the others' types."""
@@ -97,8 +105,10 @@ class SimulationOptions:
             raise InputError(f"{self.slices} slices; at least 1 is needed")
         for name in ("store_and_forward", "overlap_alpha"):
             Flag().check("simulation", name, getattr(self, name))
-        if not isinstance(self.gamma, Fraction | int | None) or (self.gamma or 0) < 0:
-            raise InputError(f"gamma is {self.gamma!r}; it must be a Fraction or an integer, at least 0")
+        gamma = 0 if self.gamma is None else self.gamma
+        for name, value in (("gamma", gamma), ("congestion", self.congestion)):
+            if not isinstance(value, Fraction | int) or value < 0:
+                raise InputError(f"{name} is {value!r}; it must be a Fraction or an integer, at least 0")
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,6 +173,19 @@ def _gamma(schedule: Schedule, options: SimulationOptions) -> Fraction:
     if schedule.reduce is None:
         return Fraction(0)
     return schedule.topology.gamma if options.gamma is None else Fraction(options.gamma)
+
+
+def _further_connections(schedule: Schedule) -> Int64Array:
+    """Return the number of connections of each link beyond the first, int64, shape (links,); 0 between ranks.
+
+    A connection is a source and a destination of messages over the link.
+    """
+    topology, table = schedule.topology, schedule.route_table
+    route = np.repeat(np.arange(len(table)), np.diff(table.offsets))
+    taken = np.stack([table.links, schedule.route_source[route], schedule.route_target[route]])
+    link, *_ = np.unique(taken[:, np.isin(route, schedule.route)], axis=1)
+    further = np.maximum(np.bincount(link, minlength=topology.num_links) - 1, 0)
+    return np.where(np.maximum(topology.source, topology.target) < topology.num_ranks, 0, further)
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,7 +317,8 @@ def _links(schedule: Schedule, size: Fraction | int, options: SimulationOptions)
     common = int(np.gcd.reduce(alpha.numerators))
     distinct, which = np.unique(bandwidth.numerators, return_inverse=True)
     scale = Fraction(size) * bandwidth.denominator / (schedule.chunks.denominator * options.slices)
-    seconds = [scale / numerator for numerator in distinct.tolist()]
+    share = Fraction(options.congestion)
+    seconds = [scale / numerator / share.denominator for numerator in distinct.tolist()]
     gamma = _gamma(schedule, options)
     units = [Fraction(common, alpha.denominator), gamma * scale / bandwidth.denominator]
     seconds += [unit for unit in units if unit]
@@ -302,6 +326,9 @@ def _links(schedule: Schedule, size: Fraction | int, options: SimulationOptions)
     ranks = schedule.topology.num_ranks if gamma else 0
     links = np.zeros(len(bandwidth) + ranks, dtype=LINK)
     links["sending"][: len(bandwidth)] = np.array([float(time * rate) for time in seconds])[which]
+    if share:
+        further = _further_connections(schedule)
+        links["sending"][: len(bandwidth)] *= float(share.denominator) + float(share.numerator) * further
     links["alpha"][: len(bandwidth)] = alpha.numerators // (common or 1) * float(units[0] * rate)
     links["sending"][len(bandwidth) :] = float(units[1] * rate)
     links["reducer"][len(bandwidth) :] = True

@@ -1,8 +1,10 @@
 r"""The line α + β·s through measured times, by least squares of relative errors.
 
-.. math:: \min_{α, β} \sum_i \left(\frac{α + β s_i}{t_i} - 1\right)^2
+.. math:: \min_{α, β} \sum_i \left(\frac{m_i α + β s_i}{t_i} - 1\right)^2
 
-All sizes have equal weight: with plain least squares the largest times alone would determine α. The intervals
+A sample is s bytes in m messages that follow one another, each of which pays α. n chunks of c bytes thus take
+n (α + β c) one after the other (m = n), and α + β n c sent as one buffer (m = 1; TACCL, section 4.1). Every
+size has the same weight: with plain least squares the largest times alone would determine α. The intervals
 are those of 95 % by Student's distribution, for relative errors that are independent and identically
 distributed. Measured errors are so only roughly: the sizes at which the line is off say more.
 """
@@ -35,8 +37,8 @@ class AlphaBetaLine:
     samples
         The number of times.
     off
-        The sizes (bytes) at which the line is off by more than the tolerance on average, each with the error
-        as a fraction of the measured time; it is positive if the line is above the measurement.
+        The sizes of a message (bytes) at which the line is off by more than the tolerance on average, each
+        with the error as a fraction of the measured time; it is positive if the line is above it.
     worst
         The error of largest absolute value, of any size.
     note
@@ -66,7 +68,9 @@ class AlphaBetaLine:
         return 1 / high, 1 / low
 
 
-def fit(size: FloatArray, seconds: FloatArray, tolerance: float = TOLERANCE) -> AlphaBetaLine:
+def fit(
+    size: FloatArray, seconds: FloatArray, tolerance: float = TOLERANCE, messages: FloatArray | float = 1.0
+) -> AlphaBetaLine:
     """Return the line through measured times.
 
     Neither α nor β is negative: if one would be, it is 0, and the other is fitted alone.
@@ -77,11 +81,13 @@ def fit(size: FloatArray, seconds: FloatArray, tolerance: float = TOLERANCE) -> 
         float64, shape (samples,): bytes, and the times that they took, above 0.
     tolerance
         The relative error above which a size does not fit.
+    messages
+        m, float64, shape (samples,) or one for all: how many messages carry the bytes, one after the other.
 
     Raises
     ------
     InputError
-        If all have one size, so that α and β can't be separated.
+        If all messages have one size, so that α and β can't be separated.
 
     Examples
     --------
@@ -89,10 +95,11 @@ def fit(size: FloatArray, seconds: FloatArray, tolerance: float = TOLERANCE) -> 
     >>> round(line.alpha * 1e6, 6), round(line.bandwidth / 1e9, 6), line.off
     (5.0, 20.0, ())
     """
-    if len(np.unique(size)) < 2:
-        raise InputError(f"all times are of one size, {size[0]:g} B: alpha and bandwidth can't be told apart")
+    each = size / messages
+    if len(np.unique(each)) < 2:
+        raise InputError(f"all times are of one size, {each[0]:g} B: alpha and bandwidth can't be told apart")
     scale = size.max()
-    design = np.stack([1 / seconds, size / scale / seconds], axis=1)
+    design = np.stack([messages / seconds, size / scale / seconds], axis=1)
     values, intervals = _solve(design)
     note = ""
     if values.min() < 0:
@@ -101,7 +108,7 @@ def fit(size: FloatArray, seconds: FloatArray, tolerance: float = TOLERANCE) -> 
         values, intervals = np.zeros(2), [None, None]
         values[free], intervals[free] = one[0], interval[0]
         note = ("the times do not grow with size", "alpha would be negative, so it is 0")[free]
-    off, worst = _errors(size, seconds, values[0] + values[1] * size / scale, tolerance)
+    off, worst = _errors(each, design @ values - 1, tolerance)
     beta = intervals[1] and (intervals[1][0] / scale, intervals[1][1] / scale)
     return AlphaBetaLine(
         float(values[0]), float(values[1] / scale), intervals[0], beta, len(size), off, worst, note
@@ -128,11 +135,11 @@ def _solve(design: FloatArray) -> tuple[FloatArray, list[Interval | None]]:
 
 
 def _errors(
-    size: FloatArray, seconds: FloatArray, line: FloatArray, tolerance: float
+    size: FloatArray, relative: FloatArray, tolerance: float
 ) -> tuple[tuple[tuple[float, float], ...], float]:
     """Return the sizes at which the line is off, and the largest error of all sizes."""
     sizes, which, count = np.unique(size, return_inverse=True, return_counts=True)
-    errors = np.bincount(which, weights=line / seconds - 1) / count
+    errors = np.bincount(which, weights=relative) / count
     worst = float(errors[np.argmax(np.abs(errors))])
     off = np.flatnonzero(np.abs(errors) > tolerance)
     return tuple(zip(sizes[off].tolist(), errors[off].tolist(), strict=True)), worst

@@ -24,8 +24,9 @@ class MeasuredTimes:
         Labels of source and destination; None if the table has none.
     what
         A description of what was timed.
-    size, seconds
-        float64, shape (samples,): bytes, and the time they took.
+    size, seconds, messages
+        float64, shape (samples,): bytes, their time, and the number of messages in which they were sent, one
+        after the other.
     link
         Whether one message over one route is timed, not a collective.
     notes
@@ -36,6 +37,7 @@ class MeasuredTimes:
     what: str
     size: FloatArray
     seconds: FloatArray
+    messages: FloatArray
     link: bool
     notes: tuple[str, ...] = ()
 
@@ -46,10 +48,11 @@ class Samples:
 
     size: list[float] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
+    messages: list[float] = field(default_factory=list)
     bad: list[InputError] = field(default_factory=list)
     """An error for each row that is left out."""
 
-    def add(self, size: float, seconds: float, place: str) -> None:
+    def add(self, size: float, seconds: float, place: str, messages: float = 1.0) -> None:
         """Add a sample.
 
         Raises
@@ -63,8 +66,11 @@ class Samples:
             raise InputError(
                 f"{place}: {seconds:g} seconds; above 0 and at most {MOST_SECONDS:g} are expected"
             )
+        if not (1 <= messages <= MOST_BYTES and messages.is_integer()):
+            raise InputError(f"{place}: {messages:g} messages; a whole number from 1 to 2^60 is expected")
         self.size.append(size)
         self.seconds.append(seconds)
+        self.messages.append(messages)
 
     def left_out(self) -> list[str]:
         """Return a note on the rows that are left out, if there are any."""
@@ -78,7 +84,8 @@ class Samples:
     ) -> MeasuredTimes:
         """Return the samples as arrays."""
         all_notes = (*notes, *self.left_out())
-        return MeasuredTimes(pair, what, np.array(self.size), np.array(self.seconds), link, all_notes)
+        size, seconds, messages = map(np.array, (self.size, self.seconds, self.messages))
+        return MeasuredTimes(pair, what, size, seconds, messages, link, all_notes)
 
 
 def number(word: str, place: str) -> float:

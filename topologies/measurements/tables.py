@@ -4,7 +4,8 @@ A log may have several tables, of either benchmark; each is a separate series. A
 head and one row per size: the latency of a message, MB/s of windows of messages, or the latency of a
 collective. A window counts as one transfer of all its bytes. Its messages are sent together and pay α once,
 as in TACCL's profiler (section 4.1: n chunks sent together take α + n·β·s). A table of latencies and a table
-of bandwidths form one series. A CSV file has the columns source, destination, bytes and seconds.
+of bandwidths form one series. A CSV file has the columns source, destination, bytes and seconds. It may have
+a fifth column, messages: the number of messages in which the bytes were sent, one after the other.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ class MeasurementLimits(NamedTuple):
 LIMITS = MeasurementLimits(text=2**28, pairs=2**17, name=64)
 
 COLUMNS = ("source", "destination", "bytes", "seconds")
+MESSAGES = "messages"
+"""An optional column; without it each row is one message."""
 OSU_WINDOW = 64
 """Number of messages in a window of osu_bw, unless its output has another number."""
 _OSU_TITLE = re.compile(r"#\s*OSU\s+(?:MPI\S*\s+)?(.*?)\s+Test\b.*")
@@ -162,7 +165,7 @@ def _osu_series(title: str, turn: int, group: list[_OsuTable], where: str) -> Me
     rows = Samples(
         *(
             [value for table in group for value in getattr(table.rows, key)]
-            for key in ("size", "seconds", "bad")
+            for key in ("size", "seconds", "messages", "bad")
         )
     )
     if not all(table.rows.size for table in group):
@@ -178,9 +181,11 @@ def _csv(lines: list[str], where: str) -> list[MeasuredTimes]:
     reader = csv.reader(lines, strict=True)
     try:
         head = [word.strip() for word in next(reader)]
-        if sorted(head) != sorted(COLUMNS):
+        counted = MESSAGES in head
+        if sorted(head) != sorted((*COLUMNS, MESSAGES) if counted else COLUMNS):
+            expected = f"{', '.join(COLUMNS)}, perhaps {MESSAGES}"
             raise InputError(
-                f"{where}: the columns are {visible(', '.join(head)[:80])}; expected: {', '.join(COLUMNS)}"
+                f"{where}: the columns are {visible(', '.join(head)[:80])}; expected: {expected}"
             )
         column = [head.index(name) for name in COLUMNS]
         for row in reader:
@@ -200,7 +205,8 @@ def _csv(lines: list[str], where: str) -> list[MeasuredTimes]:
             if len(pairs) > LIMITS.pairs:
                 raise InputError(f"{place}: too many pairs; at most {LIMITS.pairs}")
             rows = pairs.setdefault((source, destination), Samples())
-            rows.add(number(size, place), number(seconds, place), place)
+            messages = number(row[head.index(MESSAGES)].strip(), place) if counted else 1.0
+            rows.add(number(size, place), number(seconds, place), place, messages)
     except csv.Error as error:
         raise InputError(f"{where}, line {reader.line_num}: not CSV: {error}") from None
     if not pairs:

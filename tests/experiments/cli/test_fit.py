@@ -41,6 +41,20 @@ def test_a_csv_becomes_a_network_that_is_synthesized_on(tutti, measured, tmp_pat
     assert "are measured" in notes
 
 
+def test_chunks_of_one_size_apart_and_together_are_enough(tutti, tmp_path):
+    """TACCL, 4.1, by hand: 7 alpha are the 11.9 us between the two times (Table 1: 1.7 us, 106 us/MB)."""
+    path, out = tmp_path / "taccl.csv", tmp_path / "net.json"
+    pairs = [(0, 1), (1, 0)]
+    rows = [f"{a},{b},262144,{n},{t}" for a, b in pairs for n, t in ((8, 41.387264e-6), (1, 29.487264e-6))]
+    path.write_text("\n".join(["source,destination,bytes,messages,seconds", *rows]))
+    assert tutti("fit", path, "-o", out)[0] == 0
+    network = read_topology(out)
+    assert {float(network.alpha[i]) for i in range(2)} == {1.7e-6}
+    assert {float(network.bandwidth[i]) for i in range(2)} == {float(f"{1e6 / 106e-6:.4g}")}
+    path.write_text(path.read_text().replace("262144,8", "262144,1"))
+    assert "all times are of one size, 262144 B" in wrong(tutti, path, "-o", out)
+
+
 def test_json_has_numbers(tutti, measured):
     document = json.loads(tutti("fit", measured, "--json")[1])
     first = document["fits"][0]

@@ -33,3 +33,24 @@ def test_reducing_takes_the_time_that_the_network_or_the_command_says(tutti, tmp
     assert time("") == pytest.approx(38)
     assert time("?reduce=100GB/s") == time("", "--reduce", "100GB/s") == pytest.approx(46.75)
     assert time("?reduce=100GB/s", "--reduce", "50GB/s") == pytest.approx(55.5)
+
+
+def test_connections_of_a_port_slow_it_if_the_command_says_so(tutti, tmp_path):
+    """Each of 8 ranks sends 1 MB / 8 to 7 others at 300 GB/s: with 0.1 a byte takes 1 + 6/10 of its time."""
+    path = tmp_path / "direct.json"
+    synth = ("--method", "direct", "--collective", "allgather", "--size", "1MB", "-o", path)
+    assert tutti("synth", "dgx_a100:1", *synth)[0] == 0
+
+    def run(*more):
+        return json.loads(tutti("simulate", path, "--size", "1MB", "--json", *more)[1])
+
+    plain, slow = run(), run("--congestion", "0.1")
+    assert (plain["congestion"], slow["congestion"]) == ("0", "1/10")
+    assert slow["time_us"] - plain["time_us"] == pytest.approx(7 * 0.6 * 1e12 / 8 / 300e9)
+    for wrong, words in (
+        ("x", "'x' is not a number"),
+        ("-0.1", "must be a Fraction or an integer, at least 0"),
+    ):
+        code, _, error = tutti("simulate", path, "--size", "1MB", f"--congestion={wrong}")
+        assert (code, error.count("\n")) == (2, 1)
+        assert words in error

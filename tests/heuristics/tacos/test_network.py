@@ -40,11 +40,52 @@ def test_a_switch_of_four_is_unwound_as_in_figure_13(degree):
     assert {unwound.alpha[link] for link in range(unwound.num_links)} == {2 * MICRO}
 
 
+@pytest.mark.parametrize(("ranks", "speed"), [(2, 120), (3, 60), (4, 60), (5, 60)])
+def test_degree_1_may_be_a_ring_both_ways(ranks, speed):
+    """2023, IV-G: at d = 1 a switch of 120 GB/s is a ring of 120 GB/s, or one both ways of half that."""
+    switch = star(ranks, bandwidth=120 * GB)
+    ring, both = (unwind(switch, 1, bidirectional=both).topology for both in (False, True))
+    assert {ring.bandwidth[link] for link in range(ring.num_links)} == {120 * GB}
+    found = sorted(zip(both.source.tolist(), both.target.tolist(), strict=True))
+    assert found == sorted({(i, (i + step) % ranks) for i in range(ranks) for step in (1, -1)})
+    assert {both.bandwidth[link] for link in range(both.num_links)} == {speed * GB}
+    assert {both.alpha[link] for link in range(both.num_links)} == {2 * MICRO}
+    assert unwind(switch, 2, bidirectional=True).topology == unwind(switch, 2).topology
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@for_each("text", ["dgx_a100:2?drop_nodes=0", "mi250:2", "switch2d:4x3", "rfs:2x3x2", "fat_tree:2,3,2"])
+def test_schedules_of_rings_both_ways_are_legal_on_the_real_network(text, kind):
+    schedule = tacos(text, kind, chunks=2, degree=1, bidirectional=True)
+    assert schedule.topology == parse_topology(text)
+    verify(schedule)
+
+
+@for_each("size", [9, 9 * 10**6])
+def test_both_ways_nine_ranks_take_half_the_rounds(size):
+    """Each receives 8 shards over 2 links in 4 rounds of 2 alpha and a shard at half of 100 GB/s."""
+    ring = unwind(star(9), 1, bidirectional=True).topology
+    assert finish(tacos(ring, size=size)) == 4 * (2 * MICRO + Fraction(size, 9) / (50 * GB))
+    one_way, both = (tacos(star(9), size=size, degree=1, bidirectional=both) for both in (False, True))
+    assert finish(one_way) == 8 * (2 * MICRO + Fraction(size, 9) / (100 * GB))
+    if size == 9:
+        assert finish(both) < finish(one_way)
+
+
+def test_a_ring_both_ways_is_of_degree_1_and_of_switches():
+    with pytest.raises(InputError) as error:
+        TacosOptions(degree=2, bidirectional=True)
+    assert str(error.value) == "tacos: bidirectional is of degree 1 only; degree is 2"
+    with pytest.raises(Unsupported, match="tacos with bidirectional unwinds switches; ring:4 has none"):
+        tacos("ring:4", bidirectional=True)
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
 @for_each("degree", [1, 2, 7])
 @for_each("text", ["dgx_a100:2", "mi250:2", "switch2d:4x3", "rfs:2x3x4", "fat_tree:2,4,2"])
-def test_unwound_links_share_the_ports_that_their_routes_take(text, degree):
+def test_unwound_links_share_the_ports_that_their_routes_take(text, degree, bidirectional):
     topology = parse_topology(text)
-    unwound, routes = unwind(topology, degree)
+    unwound, routes = unwind(topology, degree, bidirectional=bidirectional)
     taken = [Fraction(0)] * topology.num_links
     for link in range(unwound.num_links):
         route = routes.links[routes.offsets[link] : routes.offsets[link + 1]].tolist()

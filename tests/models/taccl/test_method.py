@@ -6,12 +6,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tests.models.taccl.cases import MEGABYTE, QUICK, REFERENCE, SLOW, made, microseconds
+from tests.models.taccl.cases import MEGABYTE, QUICK, REFERENCE, SLOW, made, microseconds, written
 from tests.sweep import for_each
 from tutti.models.taccl import METHOD
 from tutti.models.taccl.options import TacclOptions
 from tutti.schedules import Problem, collective, concurrent
-from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.simulation.simulate import SimulationOptions, simulate
 from tutti.schedules.verify import verify
 from tutti.topologies.errors import InputError, Unsupported
 from tutti.topologies.options import build_options
@@ -73,6 +73,23 @@ def test_wrong_options_get_one_line(options, message):
 def test_a_solver_of_linear_programs_only_is_refused():
     with pytest.raises(Unsupported, match=r"^solver glop does not do MILP; use "):
         METHOD.options(solver="glop")
+
+
+def test_few_connections_pay_for_much_data_where_they_cost(tmp_path):
+    """As in Fig. 9(d): eight GPUs on a switch, 1 MB a rank. Ports have 7 connections with uc-max."""
+    size, time = Fraction(8 * MEGABYTE), {}
+    for policy in ("uc-max", "uc-min"):
+        switch = {"strategy": "switch", "switches": [list(range(8))], "switch_hyperedge_strategy": [policy]}
+        sketch = written(tmp_path, {"intranode_sketch": switch, "symmetry_offsets": [[1, 8]]})
+        schedule = made("dgx_a100:1", "allgather", size, sketch=sketch, **QUICK)
+        for share in (Fraction(0), Fraction(1, 10)):
+            options = SimulationOptions(congestion=share)
+            time[policy, share] = simulate(schedule, size, options).time
+        assert time[policy, share] >= time[policy, 0] >= 7 / 8 * float(size) / 300e9  # what a rank receives
+    assert time["uc-max", 0] < time["uc-min", 0]
+    assert time["uc-min", share] < time["uc-max", share]
+    # Straight to each rank: 7 messages of 1 MB over a port of 300 GB/s, each 6 connections beyond the first.
+    assert time["uc-max", share] - time["uc-max", 0] == pytest.approx(7 * 0.6 * 1e6 / 300e9)
 
 
 def test_switches_need_a_sketch():

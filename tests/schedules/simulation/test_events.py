@@ -142,16 +142,24 @@ class Twin:
             free[link] = tail[m] = now + self.reduced(m) * self.gamma
             return
         alpha = self.topology.alpha[link]
-        sending = self.bytes(m) / self.topology.bandwidth[link]
+        sending = self.bytes(m) / self.topology.bandwidth[link] * self.slower(link)
         free[link] = now + sending + (0 if self.options.overlap_alpha else alpha)
         tail[m] = max(now + alpha + sending, tail.get(m, 0) + alpha)
         if h + 1 < len(self.messages[m][1]):
             whole = self.options.store_and_forward or h + 1 == len(self.path(m))
             ready[m, h + 1] = tail[m] if whole else now + alpha
 
+    def slower(self, link):
+        """By what bytes take longer on a link at a switch that messages of several pairs of ends pass."""
+        if max(self.topology.source[link], self.topology.target[link]) < self.topology.num_ranks:
+            return 1
+        paths = [path for *_, path in self.rows if link in path]
+        pairs = {(self.topology.source[path[0]], self.topology.target[path[-1]]) for path in paths}
+        return 1 + self.options.congestion * (len(pairs) - 1)
 
-def random_schedule(seed):
-    """Return any rows, legal or not: random links, routes and runs. Numbers are dyadic, so floats are exact.
+
+def random_schedule(seed, switches=0):
+    """Any rows, legal or not: random links, routes and runs. Numbers are dyadic, so that floats are exact.
 
     Every α is positive, so no message passes a link in zero time, which the twin would not follow.
     """
@@ -163,7 +171,7 @@ def random_schedule(seed):
         Link(int(u), int(w), Fraction(2 ** int(rng.integers(3))), Fraction(int(rng.integers(1, 5)), 4))
         for u, w in pairs
     ]
-    topology = Topology.from_links("random", nodes, links)
+    topology = Topology.from_links("random", nodes - switches, links, num_switches=switches)
     routes = []
     for _ in range(6):
         walk = [int(rng.integers(len(links)))]
@@ -172,7 +180,7 @@ def random_schedule(seed):
             walk.append(int(rng.choice(options)))
         routes.append(walk)
     kind = str(rng.choice(["allgather", "reduce-scatter", "broadcast", "allreduce"]))
-    what = collective(kind, nodes)
+    what = collective(kind, nodes - switches)
     chunks = Chunks.even(what, 4)
     size = int(rng.integers(1, 20))
     first = rng.integers(0, 3, size) + 4 * rng.integers(0, len(what.items), size)
@@ -199,6 +207,14 @@ def test_simulator_agrees_exactly_with_the_plain_twin(seed):
         overlap_alpha=seed % 11 == 0,
     )
     assert_twin_agrees(schedule, options)
+
+
+@for_each("seed", range(240))
+def test_simulator_agrees_with_the_plain_twin_where_connections_slow_a_port(seed):
+    options = SimulationOptions(
+        store_and_forward=seed % 7 == 0, overlap_alpha=seed % 11 == 0, congestion=Fraction(2 ** (seed % 4), 4)
+    )
+    assert_twin_agrees(random_schedule(seed, switches=1), options)
 
 
 def assert_twin_agrees(schedule, options):

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from tests.schedules.builders import link
+from tests.sweep import for_each
 from tutti.schedules import Chunks, Clock, Routes, Schedule, collective
 from tutti.schedules.simulation.pipelining import best_slices
-from tutti.schedules.simulation.simulate import SimulationOptions, simulate
-from tutti.topologies import Topology
+from tutti.schedules.simulation.simulate import SimulationOptions, simulate, watch
+from tutti.schedules.verify import verify
+from tutti.topologies import InputError, Topology
 
 SIZE = 100
 IN_FLIGHT = SimulationOptions(overlap_alpha=True)
@@ -79,6 +81,61 @@ def test_two_messages_take_turns():
     If they shared the port, both would arrive at 2 s, and the first would be forwarded until 3 s.
     """
     assert simulate(two_to_one(), 4 * SIZE).finish.tolist() == [1, 2, 2]
+
+
+def star_allgather(steps):
+    """An allgather of four ranks on a switch. In step k each sends a shard to the rank steps[k - 1] after."""
+    topology = Topology.from_links(
+        "star", 4, [link(i, 4) for i in range(4)] + [link(4, i) for i in range(4)], num_switches=1
+    )
+    what = collective("allgather", 4)
+    rows = [((i + step - k) % 4, i, (i + step) % 4) for k, step in enumerate(steps, 1) for i in range(4)]
+    chunk, source, target = np.array(rows, np.int32).T
+    routes = Routes.of([[i, 4 + j] for i, j in zip(source.tolist(), target.tolist(), strict=True)])
+    return Schedule(
+        topology,
+        what,
+        Clock.STEP,
+        Chunks.even(what),
+        chunk,
+        np.arange(12, dtype=np.int32),
+        np.repeat(np.arange(1, 4, dtype=np.uint16), 4),
+        routes=routes,
+    )
+
+
+@for_each("share", [Fraction(0), Fraction(1, 3), Fraction(1), Fraction(7)])
+@for_each("size", [4, 400, 40_000])
+def test_connections_of_a_port_cost_bandwidth_and_no_alpha(share, size):
+    """As TACCL's Figs 4 and 9(d), by hand. A shard takes s seconds on a link.
+
+    Around a ring each port has one connection: 3 (2 + s). With three connections s becomes (1 + 2 share) s,
+    and messages follow one another on the port: 3 (1 + s) + 1. Little data goes faster so, much data slower.
+    """
+    seconds, options = Fraction(size, 400), SimulationOptions(congestion=share)
+    ring, direct = star_allgather([1, 1, 1]), star_allgather([1, 2, 3])
+    for schedule in (ring, direct):
+        verify(schedule)
+    around = 3 * (2 + seconds)
+    straight = 3 * (1 + seconds * (1 + 2 * share)) + 1
+    assert simulate(ring, size, options).time == pytest.approx(float(around), rel=1e-12)
+    assert simulate(direct, size, options).time == pytest.approx(float(straight), rel=1e-12)
+    busy = watch(direct, size, options)[1]
+    assert max(busy.end - busy.begin) == pytest.approx(float(1 + seconds * (1 + 2 * share)), rel=1e-9)
+    assert (straight < around) == (3 * seconds * share < 1)
+
+
+def test_only_ports_of_switches_are_congested():
+    """Rank 1 forwards to 2 and to 3: two pairs of ends on the link from 0."""
+    links = [link(0, 1), link(1, 2), link(1, 3), link(2, 0), link(3, 0)]
+    schedule = flow(Topology.from_links("fork", 4, links), [0, 1], [[0, 1], [0, 2]])
+    assert simulate(schedule, SIZE, SimulationOptions(congestion=9)).time == simulate(schedule, SIZE).time
+
+
+@pytest.mark.parametrize("wrong", [-1, Fraction(-1, 10), 0.5, None, "1"])
+def test_a_congestion_is_exact_and_not_negative(wrong):
+    with pytest.raises(InputError, match=r"^congestion is .*; it must be a Fraction or an integer, at le"):
+        SimulationOptions(congestion=wrong)
 
 
 def test_slices_are_chosen_under_the_rule_that_is_asked_for():

@@ -79,6 +79,47 @@ def test_two_samples_have_no_interval():
     assert line.alpha_interval is None
 
 
+def test_chunks_apart_and_together_give_both_by_cramers_rule():
+    """TACCL, 4.1 and Table 1, InfiniBand: two chunks of 32 KB are 17 % faster together than apart."""
+    chunk, apart, together = 32e3, 2 * (1.7e-6 + 32e3 * 106e-12), 1.7e-6 + 2 * 32e3 * 106e-12
+    assert round(1 - together / apart, 2) == 0.17
+    line = fit(np.array([2 * chunk] * 2), np.array([apart, together]), messages=np.array([2.0, 1.0]))
+    assert line.alpha == pytest.approx(apart - together, rel=1e-9)
+    assert line.beta == pytest.approx((2 * together - apart) / (2 * chunk), rel=1e-9)
+    assert line.worst == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_noisy_chunks_apart_and_together_are_fitted_as_scipy_does(seed):
+    rng = np.random.default_rng(seed)
+    chunk, number = np.repeat(2.0 ** np.arange(10, 24), 6), np.tile([2.0, 4, 8, 1, 1, 1], 14)
+    size = chunk * np.tile([2.0, 4, 8, 2, 4, 8], 14)
+    seconds = (1.7e-6 * number + size * 106e-12) * rng.normal(1, 0.03, len(size))
+    line = fit(size, seconds, messages=number)
+    scaled = np.stack([number, size / 1e6])
+    values, _ = curve_fit(
+        lambda x, a, b: a * x[0] + b * x[1], scaled, seconds, p0=[1e-6, 1e-4], sigma=seconds
+    )
+    assert (line.alpha, line.beta * 1e6) == pytest.approx(tuple(values), rel=1e-5)
+    assert (line.alpha, line.beta) == pytest.approx((1.7e-6, 106e-12), rel=0.03)
+    seconds[::17] *= 100  # something else ran on the machine
+    spoilt = fit(size, seconds, messages=number)
+    assert (spoilt.alpha, spoilt.beta) == pytest.approx((1.7e-6, 106e-12), rel=0.05)
+
+
+def test_a_change_of_protocol_is_named_by_the_size_of_a_message():
+    chunk = np.array([1e3, 1e4, 1e5, 1e6])
+    size, number = np.concatenate([8 * chunk, 8 * chunk]), np.repeat([8.0, 1.0], 4)
+    seconds = 1e-6 * number + size / 1e10
+    seconds[1] *= 2  # eight messages of 10 kB
+    assert [size for size, _ in fit(size, seconds, messages=number).off] == [1e4]
+
+
+def test_messages_of_one_size_say_nothing_of_alpha():
+    with pytest.raises(InputError, match="all times are of one size, 8 B: alpha and bandwidth can't be told"):
+        fit(np.array([8.0, 16.0]), np.array([1e-6, 2e-6]), messages=np.array([1.0, 2.0]))
+
+
 def test_one_size_says_nothing_of_alpha():
     with pytest.raises(InputError, match="all times are of one size, 8 B: alpha and bandwidth can't be told"):
         fit(np.array([8.0, 8.0]), np.array([1e-6, 2e-6]))

@@ -111,7 +111,16 @@ def test_csv_has_a_series_a_pair(read):
     assert [series.pair for series in read("bytes,seconds,destination,source\n8,1,b,a\n")] == [("a", "b")]
 
 
+def test_a_column_says_in_how_many_messages_bytes_were_sent(read):
+    (series,) = read("source,messages,destination,bytes,seconds\n0,8,1,800,4e-6\n0,1,1,800,2e-6\n")
+    assert (series.size.tolist(), series.messages.tolist()) == ([800, 800], [8, 1])
+    assert [one.messages.tolist() for one in read(CSV)] == [[1, 1], [1]]
+    assert set(read(OSU_LATENCY + OSU_BANDWIDTH)[0].messages) == {1}
+    assert len(read(SENDRECV)[0].messages) == 3
+
+
 HEAD = "source,destination,bytes,seconds\n"
+COUNTED = "source,destination,bytes,messages,seconds\n"
 
 
 @pytest.mark.parametrize(
@@ -121,6 +130,13 @@ HEAD = "source,destination,bytes,seconds\n"
         ("hello\n1 2 3\n", "no output of nccl-tests"),
         (HEAD, "no row below the columns"),
         ("source,destination,bytes\n0,1,8\n", "the columns are source, destination, bytes; expected"),
+        ("source,destination,bytes,messages\n0,1,8,1\n", "expected: .*, seconds, perhaps messages$"),
+        ("source,destination,messages,messages,bytes,seconds\n", "expected: .*, perhaps messages$"),
+        (COUNTED + "0,1,8,1e-6\n", "line 2: 4 columns; the head has 5"),
+        (COUNTED + "0,1,8,0,1e-6\n", "line 2: 0 messages; a whole number from 1 to 2"),
+        (COUNTED + "0,1,8,1.5,1e-6\n", "line 2: 1.5 messages; a whole number"),
+        (COUNTED + "0,1,8,1e9999,1e-6\n", "line 2: inf messages; a whole number"),
+        (COUNTED + "0,1,8,x,1e-6\n", "line 2: 'x' is not a finite number"),
         (HEAD + "0,1,8\n", "line 2: 3 columns; the head has 4"),
         (HEAD + "0,1,8,nan\n", "line 2: 'nan' is not a finite number"),
         (HEAD + "0,1,inf,1\n", "line 2: 'inf' is not a finite number"),
