@@ -72,12 +72,17 @@ class ProgramCourses:
 
     def __call__(self) -> Trace:
         """Return what is given the incumbents and bounds of the next program."""
-        before, course = time.perf_counter() - self.began, list[str]()
+        before = began = time.perf_counter() - self.began
+        course = list[str]()
         self.courses.append(course)
 
         def note(now: Progress) -> None:
-            values = ("-" if value is None else f"{value:.9g}" for value in (now.incumbent, now.bound))
-            course.append(f"{before + now.seconds:.6g} {' '.join(values)}")
+            nonlocal before
+            values = [now.incumbent, now.bound]
+            if values != [None, None]:
+                before = max(before, began + now.seconds)  # a solver's own clock may be a little behind
+                texts = ("-" if value is None else f"{value:.9g}" for value in values)
+                course.append(f"{before:.6g} {' '.join(texts)}")
 
         return note
 
