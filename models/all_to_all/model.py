@@ -76,7 +76,7 @@ def flow_model(demand: Demand) -> pyo.ConcreteModel:
 
     @m.Constraint(m.sources, m.nodes)
     def node_gets_its_demand(m: Any, s: int, u: int) -> Any:
-        """(A.1), second line: what comes in goes on, but for the node's own part."""
+        """(A.1), second line: what comes in covers what leaves and the node's own part."""
         if s == u:
             return pyo.Constraint.Skip
         goes = sum(m.y[s, e] for e in out_of[u])

@@ -7,10 +7,10 @@ For M bytes, (A.12) (dissertation, section A.5.3):
                 sum over w of x[v, w] = 1         for every source v at distance t from u
                 0 <= x[v, w] <= 1                 for every v and in-link w from a node one hop nearer to v
 
-x[v, w] is the proportion of v's shard that comes to u over w, and beta is (M/N) / B. Between like links, with
-alpha = 0 and beta = 1, this is (3.1) (section 3.6.1): U is the largest load of a link into u, in shards. An
-in-link whose α alone is U carries nothing, and should not be paid for: it is taken out and the program solved
-again, as long as there is one. In-links over which nothing can come are left out from the beginning.
+x[v, w] is the proportion of v's shard that comes to u over w, and beta is (M/N) / B. Between equal links,
+with alpha = 0 and beta = 1, it is (3.1) (section 3.6.1): U is the largest load of a link into u, in shards.
+An in-link whose α alone is U carries nothing, and should not be paid for. It is taken out and the program
+solved again, as long as there is one. In-links over which nothing can come are left out from the beginning.
 
 Parallel links are in-links of their own, so w numbers u's in-links here, where the paper names their source
 nodes. alpha and beta are mutable parameters. Cloned, and changed by name, a model can be solved again for
@@ -39,10 +39,10 @@ Eligible = Mapping[int, list[int]]
 
 
 class LinkTimes(NamedTuple):
-    """What some in-links of one node take, by position, in units of `unit` seconds: α, and β for a shard.
+    """The times of some in-links of one node, by their positions: α, and β, which a shard takes.
 
-    Times are in such units, and not in seconds, since a solver's tolerances are absolute. The unit is what
-    the fastest link needs for one shard: U is not much less, at least that over one more than the links.
+    They are in units of `unit` seconds, since a solver's tolerances are absolute. The unit is what the
+    fastest link needs for one shard: U is not much less, at least that over one more than the links.
     """
 
     alpha: Mapping[int, float]
@@ -60,12 +60,12 @@ class LinkTimes(NamedTuple):
         return cls(alpha, {w: float(seconds / unit) for w, seconds in shard.items()}, unit)
 
 
-LIKE = LinkTimes({}, {}, Fraction(1))
-"""Like links: those that are not named have an α of 0 and a β of 1."""
+EQUAL = LinkTimes({}, {}, Fraction(1))
+"""The times of equal links: those that are not named have an α of 0 and a β of 1."""
 
 
-def bfb_model(eligible: Eligible, links: LinkTimes = LIKE) -> pyo.ConcreteModel:
-    """Return linear program (A.12) of one subproblem; of like links it is (3.1)."""
+def bfb_model(eligible: Eligible, links: LinkTimes = EQUAL) -> pyo.ConcreteModel:
+    """Return linear program (A.12) of one subproblem; with equal links it is (3.1)."""
     m = pyo.ConcreteModel(name="bfb")
     pairs = [(v, w) for v, choices in eligible.items() for w in choices]
     sources_over: dict[int, list[int]] = {w: [] for w in places_of(eligible)}

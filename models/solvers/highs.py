@@ -145,9 +145,9 @@ def run(model: CompiledModel, options: HighsOptions, extras: Extras = NOTHING) -
 def write_model(model: CompiledModel, path: Path | str) -> None:
     """Write a model as free MPS or CPLEX LP, with the names of its variables and constraints.
 
-    Brackets become parentheses, which CPLEX LP allows in names: ``y(0,3)`` is ``y[0,3]``. A minus sign becomes
-    a tilde. Columns and rows of
-    matrices that no Pyomo model stands behind are called c0, c1, ... and r0, r1, ...
+    CPLEX LP allows neither brackets nor minus signs in names. They become parentheses and tildes: ``y(0,3)``
+    is ``y[0,3]``. Columns and rows of matrices that no Pyomo model stands behind are called c0, c1, ... and
+    r0, r1, ...
 
     Raises
     ------

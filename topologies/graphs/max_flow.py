@@ -1,9 +1,9 @@
 """Maximum flow and minimum cut on integer capacities, exact.
 
 Two back-ends of one interface. `FlowNetwork` drives OR-Tools: the reference for ForestColl's algorithms, and
-what its search for 1/x* runs on up to 1,000 arcs. `DinicNetwork` is a kernel of our own (Dinic's algorithm,
-searching backwards from the sink) whose flow can be kept while the set of sources grows and the sink moves,
-which is what a search over all sinks of a large network needs; see `models.bounds.bottleneck_cut`.
+what its search for 1/x* runs on up to 1,000 arcs. `DinicNetwork` is a kernel of our own: Dinic's algorithm,
+which searches backwards from the sink. Its flow can be kept while the set of sources grows and the sink
+moves. A search over all sinks of a large network needs that; see `models.bounds.bottleneck_cut`.
 """
 
 from __future__ import annotations

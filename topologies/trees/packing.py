@@ -17,10 +17,10 @@ can take it, F being a max-flow from x to y in which x also feeds a node s_i by 
 s_i feeds every rank of R_i (Theorem 32). If μ < m_1, the row splits: μ trees take the arc, the others stay
 behind as a new row. Complete rows drop out of the sums, since no proper S contains all ranks.
 
-Two facts save flows. While a row grows, its μ of an arc never rises (R_1 ⊄ S holds for more sets S, and g
-only falls), so an arc with μ = 0 is out for this row and for those that split off it. And the minimum cut S
+Two facts save flows. While a row grows, its μ of an arc never rises: R_1 ⊄ S holds for more sets S, and g
+only falls. So an arc with μ = 0 is out for this row and for those that split off it. And the minimum cut S
 that showed it keeps every other arc from S to its complement at 0 as well. The reference, by max-flows of a
-back-end, does without the second.
+back-end, does without the second fact.
 """
 
 from __future__ import annotations
