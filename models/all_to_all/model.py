@@ -23,7 +23,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
 import pyomo.environ as pyo
 
 from tutti.models.all_to_all.demand import Demand
@@ -58,11 +57,12 @@ def flow_model(demand: Demand) -> pyo.ConcreteModel:
     m.sources = pyo.Set(initialize=demand.sources.tolist(), doc="s")
     m.links = pyo.Set(initialize=range(topology.num_links), doc="e = (u, v)")
     m.nodes = pyo.Set(initialize=range(topology.num_nodes), doc="u")
+    m.ranks = pyo.Set(initialize=range(topology.num_ranks), doc="u, without switches")
 
-    d = np.pad(demand.amounts / demand.amounts.max(), ((0, 0), (0, topology.num_switches))).tolist()
+    d = (demand.amounts / demand.amounts.max()).tolist()
     data = {"within": pyo.NonNegativeReals, "mutable": True}
     m.b = pyo.Param(m.links, initialize=bandwidths(topology), doc="b_e", **data)
-    m.d = pyo.Param(m.sources, m.nodes, initialize=lambda m, s, u: d[s][u], doc="d_{s,u}", **data)
+    m.d = pyo.Param(m.sources, m.ranks, initialize=lambda m, s, u: d[s][u], doc="d_{s,u}", **data)
     m.y = pyo.Var(m.sources, m.links, within=pyo.NonNegativeReals, doc="y_{s,(u,v)}")
     m.f = pyo.Var(within=pyo.NonNegativeReals, doc="f")
 
@@ -72,15 +72,15 @@ def flow_model(demand: Demand) -> pyo.ConcreteModel:
     @m.Constraint(m.links)
     def load_within_capacity(m: Any, e: int) -> Any:
         """(A.1), first line: the flows of all sources share the link."""
-        return sum(m.y[s, e] for s in m.sources) <= m.b[e]
+        return pyo.quicksum(m.y[s, e] for s in m.sources) <= m.b[e]
 
     @m.Constraint(m.sources, m.nodes)
     def node_gets_its_demand(m: Any, s: int, u: int) -> Any:
         """(A.1), second line: what comes in covers what leaves and the node's own part."""
         if s == u:
             return pyo.Constraint.Skip
-        goes = sum(m.y[s, e] for e in out_of[u])
-        return m.d[s, u] * m.f + goes <= sum(m.y[s, e] for e in into[u])
+        own = m.d[s, u] * m.f if u < topology.num_ranks else 0
+        return own + sum(m.y[s, e] for e in out_of[u]) <= sum(m.y[s, e] for e in into[u])
 
     m.objective = pyo.Objective(expr=m.f, sense=pyo.maximize)
     return m
