@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import csv
 import importlib
-import inspect
 import json
 import subprocess
 import sys
@@ -35,7 +34,7 @@ CASES = {
 """The networks of each program, smaller ones first."""
 COLUMNS = (
     *("program", "network", "layer", "version", "rows", "columns", "nonzeros", "import_s", "build_s"),
-    *("solve_s", "again_s", "first", "second", "peak_rss_mb", "model_lines", "message"),
+    *("solve_s", "again_s", "first", "second", "peak_rss_mb", "message"),
 )
 
 
@@ -65,7 +64,6 @@ def measure(program: str, network: str, layer: str) -> dict[str, Any]:
         "first": first,
         "second": second,
         "peak_rss_mb": peak_memory(),
-        "model_lines": sum(bool(line.strip()) for line in inspect.getsource(write).splitlines()) - 1,
         "version": version(LAYERS[layer]),
     }
 

@@ -8,13 +8,14 @@ intersection does.
 Two programs are written here. BFB's programs (3.1) of a topology as one minimize T_B itself (dissertation,
 section 3.6.1):
 
-    minimize    sum over t of U_t                                         T_B, in shards a link (3.2)
-    subject to  sum over v of x[v, u, w] <= U_t   for every node u, step t and in-link w of u
-                sum over w of x[v, u, w]  = 1     for every u and every source v at distance t from u
+    minimize    sum over t of U_t                                          T_B, in shards a link (3.2)
+    subject to  sum over v of x[v, e] <= b_e U_t   for every step t and link e, of v at t hops from its end
+                sum over e of x[v, e] = 1          for every node u and source v, of the links e into u
                 x >= 0
 
-The subproblems (u, t) share no x, so U_t becomes the largest of their U and the optimum is known exactly
-from `models.bfb.counting`. Solved as one, they are a large, sparse and very degenerate program.
+b is 1, and a mutable parameter. The subproblems (u, t) share no x, so U_t becomes the largest of their U and
+the optimum is known exactly from `models.bfb.counting`. Solved as one, they are a large, sparse and very
+degenerate program.
 
 In the routing relaxation of allgather every rank's shard flows to every other rank by itself:
 
@@ -32,17 +33,21 @@ cut, 1/x*. It is the size of the routing part of mixed-integer models.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tutti.experiments.runner.tasks import Stopwatch
 from tutti.models.solvers import CompiledModel, SolverResult, compile_model
 from tutti.schedules.collective import Kind, collective
 from tutti.topologies.errors import Unsupported
 from tutti.topologies.exact import FloatArray
+from tutti.topologies.graphs.shortest_paths import hop_distances
 from tutti.topologies.topology import Topology
 
 if TYPE_CHECKING:
@@ -135,36 +140,31 @@ def whole_model(topology: Topology) -> Any:
     """
     import pyomo.environ as pyo
 
-    from tutti.models.bfb.frontiers import frontiers
-    from tutti.models.bfb.model import eligible_links
-
     _check_equal(topology)
-    work = frontiers(topology)
-    jobs = enumerate(eligible_links(work))
-    eligible = {divmod(job, work.steps): table for job, table in jobs if table}
+    hops, target = hop_distances(topology), topology.target.tolist()
+    nearer = hops[:, topology.target] == hops[:, topology.source] + 1
+    pairs = [(v, e) for v, e in np.argwhere(nearer).tolist()]
+    brought, whole = defaultdict(list), defaultdict(list)
+    for v, e in pairs:
+        brought[e, int(hops[v, target[e]])].append(v)
+        whole[v, target[e]].append(e)
     m = pyo.ConcreteModel(name="bfb-whole")
-    m.steps = pyo.Set(initialize=range(work.steps), doc="t - 1")
-    triples = [(v, u, w) for (u, _), table in eligible.items() for v, links in table.items() for w in links]
-    m.triples = pyo.Set(initialize=triples, dimen=3, doc="(v, u, w) with d(v, u) = d(v, w) + 1")
+    m.steps = pyo.Set(initialize=range(1, int(hops.max()) + 1), doc="t")
+    m.links = pyo.Set(initialize=range(topology.num_links), doc="e = (w, u)")
+    m.pairs = pyo.Set(initialize=pairs, dimen=2, doc="(v, e) with d(v, u) = d(v, w) + 1")
+    m.b = pyo.Param(m.links, initialize=1.0, within=pyo.NonNegativeReals, mutable=True, doc="b_e")
     m.U = pyo.Var(m.steps, doc="U_t")
-    m.x = pyo.Var(m.triples, bounds=(0, None), doc="x_{v,(w,u)}")
-    brought = {
-        (u, t, w): [v for v, links in table.items() if w in links]
-        for (u, t), table in eligible.items()
-        for w in sorted({w for links in table.values() for w in links})
-    }
+    m.x = pyo.Var(m.pairs, bounds=(0, None), doc="x_{v,(w,u)}")
 
     @m.Constraint(list(brought))
-    def load_within_u(m: Any, u: int, t: int, w: int) -> Any:
-        """No in-link of u brings more than U_t shards in step t."""
-        return sum(m.x[v, u, w] for v in brought[u, t, w]) <= m.U[t]
-
-    whole = {(v, u): links for (u, _), table in eligible.items() for v, links in table.items()}
+    def load_within_u(m: Any, e: int, t: int) -> Any:
+        """Link e brings at most b_e U_t shards in step t."""
+        return sum(m.x[v, e] for v in brought[e, t]) <= m.b[e] * m.U[t]
 
     @m.Constraint(list(whole))
     def shard_arrives_whole(m: Any, v: int, u: int) -> Any:
         """Node u receives all of v's shard."""
-        return sum(m.x[v, u, w] for w in whole[v, u]) == 1
+        return sum(m.x[v, e] for e in whole[v, u]) == 1
 
     m.objective = pyo.Objective(expr=sum(m.U[t] for t in m.steps), sense=pyo.minimize)
     return m
@@ -206,7 +206,7 @@ def routing_model(topology: Topology) -> Any:
     """
     import pyomo.environ as pyo
 
-    from tutti.models.all_to_all.model import incidence
+    from tutti.models.all_to_all.model import bandwidths, incidence
 
     m = pyo.ConcreteModel(name="routing")
     m.ranks = pyo.Set(initialize=range(topology.num_ranks), doc="s and d")
@@ -215,7 +215,7 @@ def routing_model(topology: Topology) -> Any:
     m.f = pyo.Var(m.pairs, m.links, bounds=(0, None), doc="f_{s,d,e}")
     m.g = pyo.Var(m.ranks, m.links, bounds=(0, None), doc="g_{s,e}")
     m.T = pyo.Var(bounds=(0, None), doc="T")
-    b = (topology.bandwidth.floats / topology.bandwidth.floats.max()).tolist()
+    b = bandwidths(topology)
     ends = zip(topology.source.tolist(), topology.target.tolist(), strict=True)
     out_of, into = incidence(topology.num_nodes, ends)
 

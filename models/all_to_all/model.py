@@ -14,6 +14,9 @@ the bandwidth of link e over the largest one. d[s, u] is what s sends to u over 
 where u is a switch, which so only forwards. Parallel links are separate links. The time is 1 / f in units of
 the largest demand over the largest bandwidth.
 
+b and d are mutable parameters. Cloned, and changed by name, the model can be solved again with other
+bandwidths and demands.
+
 `models.all_to_all.optimum` solves it and proves the answer; `models.all_to_all.orbits` solves it at scale.
 """
 
@@ -25,6 +28,12 @@ from typing import Any
 import pyomo.environ as pyo
 
 from tutti.models.all_to_all.demand import Demand
+from tutti.topologies.topology import Topology
+
+
+def bandwidths(topology: Topology) -> list[float]:
+    """Return the bandwidth of each link over the largest one."""
+    return (topology.bandwidth.floats / topology.bandwidth.floats.max()).tolist()
 
 
 def incidence(nodes: int, ends: Iterable[tuple[int, int]]) -> tuple[list[list[int]], list[list[int]]]:
@@ -50,27 +59,30 @@ def flow_model(demand: Demand) -> pyo.ConcreteModel:
     m.sources = pyo.Set(initialize=demand.sources.tolist(), doc="s")
     m.links = pyo.Set(initialize=range(topology.num_links), doc="e = (u, v)")
     m.nodes = pyo.Set(initialize=range(topology.num_nodes), doc="u")
+    m.ranks = pyo.Set(initialize=range(topology.num_ranks), doc="u, without switches")
 
+    d = (demand.amounts / demand.amounts.max()).tolist()
+    data = {"within": pyo.NonNegativeReals, "mutable": True}
+    m.b = pyo.Param(m.links, initialize=bandwidths(topology), doc="b_e", **data)
+    m.d = pyo.Param(m.sources, m.ranks, initialize=lambda m, s, u: d[s][u], doc="d_{s,u}", **data)
     m.y = pyo.Var(m.sources, m.links, within=pyo.NonNegativeReals, doc="y_{s,(u,v)}")
     m.f = pyo.Var(within=pyo.NonNegativeReals, doc="f")
 
-    b = (topology.bandwidth.floats / topology.bandwidth.floats.max()).tolist()
-    d = demand.amounts / demand.amounts.max()
     ends = zip(topology.source.tolist(), topology.target.tolist(), strict=True)
     out_of, into = incidence(topology.num_nodes, ends)
 
     @m.Constraint(m.links)
     def load_within_capacity(m: Any, e: int) -> Any:
         """(A.1), first line: the flows of all sources share the link."""
-        return sum(m.y[s, e] for s in m.sources) <= b[e]
+        return pyo.quicksum(m.y[s, e] for s in m.sources) <= m.b[e]
 
     @m.Constraint(m.sources, m.nodes)
     def node_gets_its_demand(m: Any, s: int, u: int) -> Any:
-        """(A.1), second line: what comes in leaves again, except for the node's own part."""
+        """(A.1), second line: what comes in covers what leaves and the node's own part."""
         if s == u:
             return pyo.Constraint.Skip
-        needed = float(d[s, u]) if u < topology.num_ranks else 0.0
-        return m.f * needed + sum(m.y[s, e] for e in out_of[u]) <= sum(m.y[s, e] for e in into[u])
+        own = m.d[s, u] * m.f if u < topology.num_ranks else 0
+        return own + sum(m.y[s, e] for e in out_of[u]) <= sum(m.y[s, e] for e in into[u])
 
     m.objective = pyo.Objective(expr=m.f, sense=pyo.maximize)
     return m

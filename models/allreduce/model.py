@@ -16,7 +16,8 @@ broadcast, from s, and `g` those of the reduction, to s. With switches b is repl
 pairs (α, β) of ranks, carried by a multicommodity flow `h` in the network. The commodities of one α are taken
 together, which is the same (flows of one source divide into paths): h[α, e] is the use of link e by α's b'.
 
-Bandwidths are in units of the largest. T = M / sum of x[v] in units of M over the largest bandwidth.
+Bandwidths are in units of the largest. T = M / sum of x[v] in units of M over the largest bandwidth. b is a
+mutable parameter. Cloned, and changed by name, the model can be solved again with other bandwidths.
 
 `models.allreduce.cuts` is the same program in x, c_BC and c_RE alone, for networks on which this one is too
 large.
@@ -40,7 +41,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyomo.environ as pyo
 
-from tutti.models.all_to_all.model import incidence
+from tutti.models.all_to_all.model import bandwidths, incidence
 from tutti.models.allreduce.certificate import PROGRAM, TreeOptimum, proven_optimum, tightest, whole_solutions
 from tutti.models.allreduce.cuts import BROADCAST, REDUCE, Arcs, Cuts
 from tutti.models.allreduce.vertex import basic_solution
@@ -60,20 +61,23 @@ def allreduce_model(topology: Topology) -> pyo.ConcreteModel:
     pairs = tree_pairs(topology)
     m.arcs = pyo.Set(initialize=range(len(pairs)), doc="what trees are made of: E_G, or V_c^2 with switches")
 
+    data = {"within": pyo.NonNegativeReals, "mutable": True}
+    m.b = pyo.Param(m.links, initialize=bandwidths(topology), doc="b_{(u,v)}", **data)
     m.x = pyo.Var(m.ranks, within=pyo.NonNegativeReals, doc="x_v")
     m.c_bc = pyo.Var(m.arcs, within=pyo.NonNegativeReals, doc="c^BC_{(u,v)}")
     m.c_re = pyo.Var(m.arcs, within=pyo.NonNegativeReals, doc="c^RE_{(u,v)}")
+    shared = m.b
+    if topology.num_switches:
+        shared = m.b_prime = pyo.Var(m.arcs, within=pyo.NonNegativeReals, doc="b'_{(α,β)}")
     _add_flows(m, pairs)
+
+    @m.Constraint(m.arcs)
+    def halves_share_the_bandwidth(m: Any, e: int) -> Any:
+        """(B.5), third line; with switches b' is in the place of b."""
+        return m.c_re[e] + m.c_bc[e] <= shared[e]
+
     if topology.num_switches:
         _add_indirection(m, topology, pairs)
-    else:
-        b = _bandwidths(topology)
-
-        @m.Constraint(m.links)
-        def halves_share_the_link(m: Any, e: int) -> Any:
-            """(B.5), third line."""
-            return m.c_re[e] + m.c_bc[e] <= b[e]
-
     m.objective = pyo.Objective(expr=sum(m.x[v] for v in m.ranks), sense=pyo.maximize)
     return m
 
@@ -84,10 +88,6 @@ def tree_pairs(topology: Topology) -> list[tuple[int, int]]:
         ranks = range(topology.num_ranks)
         return [(alpha, beta) for alpha in ranks for beta in ranks if alpha != beta]
     return list(zip(topology.source.tolist(), topology.target.tolist(), strict=True))
-
-
-def _bandwidths(topology: Topology) -> list[float]:
-    return (topology.bandwidth.floats / topology.bandwidth.floats.max()).tolist()
 
 
 def _add_flows(m: Any, pairs: list[tuple[int, int]]) -> None:
@@ -146,18 +146,11 @@ def _add_capacities(m: Any) -> None:
 
 
 def _add_indirection(m: Any, topology: Topology, pairs: list[tuple[int, int]]) -> None:
-    """Add b' in the place of b, and the flow that carries it (B.7, last but one paragraph)."""
-    b = _bandwidths(topology)
-    m.b = pyo.Var(m.arcs, within=pyo.NonNegativeReals, doc="b'_{(α,β)}")
+    """Add the flow that carries b' (B.7, last but one paragraph)."""
     m.h = pyo.Var(m.ranks, m.links, within=pyo.NonNegativeReals, doc="the flow of α's b' on a link")
     number = {pair: arc for arc, pair in enumerate(pairs)}
     ends = list(zip(topology.source.tolist(), topology.target.tolist(), strict=True))
     out_of, into = incidence(topology.num_nodes, ends)
-
-    @m.Constraint(m.arcs)
-    def halves_share_the_pair(m: Any, e: int) -> Any:
-        """(B.5), third line, with b'."""
-        return m.c_re[e] + m.c_bc[e] - m.b[e] <= 0
 
     @m.Constraint(m.ranks, range(topology.num_nodes))
     def pair_gets_its_flow(m: Any, alpha: int, v: int) -> Any:
@@ -165,13 +158,13 @@ def _add_indirection(m: Any, topology: Topology, pairs: list[tuple[int, int]]) -
         if v == alpha or not (into[v] or out_of[v]):
             return pyo.Constraint.Skip
         goes = sum(m.h[alpha, e] for e in out_of[v])
-        own = m.b[number[alpha, v]] if v < topology.num_ranks else 0
+        own = m.b_prime[number[alpha, v]] if v < topology.num_ranks else 0
         return sum(m.h[alpha, e] for e in into[v]) - goes - own >= 0
 
     @m.Constraint(m.links)
     def flow_within_bandwidth(m: Any, e: int) -> Any:
         """The flows of all ranks share the link."""
-        return sum(m.h[alpha, e] for alpha in m.ranks) <= b[e]
+        return sum(m.h[alpha, e] for alpha in m.ranks) <= m.b[e]
 
 
 def model_optimum(topology: Topology, solver: str, options: Any, time_limit: float | None) -> TreeOptimum:
@@ -233,7 +226,7 @@ class _Reading(NamedTuple):
     @classmethod
     def of(cls, topology: Topology, m: Any, compiled: CompiledModel) -> _Reading:
         ranks = range(topology.num_ranks)
-        shared = m.flow_within_bandwidth if topology.num_switches else m.halves_share_the_link
+        shared = m.flow_within_bandwidth if topology.num_switches else m.halves_share_the_bandwidth
         variables = [*m.x.values(), *(c[arc] for arc in m.arcs for c in (m.c_bc, m.c_re))]
         if topology.num_switches:
             variables += [m.h[alpha, link] for alpha in ranks for link in m.links]

@@ -1,30 +1,28 @@
 """BFB's linear programs, as the paper has them: one for each node u and step t.
 
-If all links have the same bandwidth and α, (3.1) (dissertation, section 3.6.1):
+For M bytes, (A.12) (dissertation, section A.5.3):
 
-    minimize    U                                                       the largest load of a link into u.
-    subject to  sum over v of x[v, w] <= U      for every in-link w of u.
-                sum over w of x[v, w]  = 1      for every source v at distance t from u.
-                0 <= x[v, w] <= 1               for every v and in-link w from a node one hop nearer to v.
+    minimize    U                                                  when the last link into u is done
+    subject to  alpha[w] + beta[w] * sum over v of x[v, w] <= U    for every in-link w of u
+                sum over w of x[v, w] = 1         for every source v at distance t from u
+                0 <= x[v, w] <= 1                 for every v and in-link w from a node one hop nearer to v
 
-If they differ, for M bytes, (A.12) (A.5.3): U is the time when the last link is done, and the first family
-becomes
+x[v, w] is the proportion of v's shard that comes to u over w, and beta is (M/N) / B. Between equal links,
+with alpha = 0 and beta = 1, it is (3.1) (section 3.6.1): U is the largest load of a link into u, in shards.
+An in-link whose α alone is U carries nothing, and should not be paid for. It is taken out and the program
+solved again, as long as there is one. In-links over which nothing can come are left out from the beginning.
 
-                α_w + (M/N) / B_w · sum over v of x[v, w] <= U      for every in-link w of u
-
-An in-link whose α alone is U carries nothing, and its α should not count: it is removed and the program
-solved again, as long as there is one.
-
-x[v, w] is the proportion of v's shard that comes to u over w. Parallel links are in-links of their own, so w
-numbers u's in-links here, where the paper names their source nodes. `models.bfb.counting` finds the U of
-(3.1) without the programs, `models.bfb.unequal` that of (A.12).
+Parallel links are in-links of their own, so w numbers u's in-links here, where the paper names their source
+nodes. alpha and beta are mutable parameters. Cloned, and changed by name, a model can be solved again for
+another size or other links. `models.bfb.counting` finds the U of (3.1) without the programs,
+`models.bfb.unequal` that of (A.12).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyomo.environ as pyo
@@ -40,86 +38,66 @@ Eligible = Mapping[int, list[int]]
 """For every source v of a subproblem the in-links of u, by position, over which its shard can come."""
 
 
-def load_model(eligible: Eligible) -> pyo.ConcreteModel:
-    """Return linear program (3.1) of one subproblem."""
-    m = _model("bfb", eligible, {w for links in eligible.values() for w in links})
+class LinkTimes(NamedTuple):
+    """The times of some in-links of one node, by their positions: α, and β, which a shard takes.
 
-    @m.Constraint(m.links)
-    def load_within_u(m: Any, w: int) -> Any:
-        """(3.1), first line: no in-link brings more than U shards."""
-        return m.brought[w] <= m.U
-
-    return m
-
-
-def time_model(eligible: Eligible, links: LinkTimes) -> pyo.ConcreteModel:
-    """Return linear program (A.12) of one subproblem.
-
-    Parameters
-    ----------
-    eligible
-        The sources with their in-links.
-    links
-        The in-links of u that are not removed, and their times.
+    They are in units of `unit` seconds, since a solver's tolerances are absolute. The unit is what the
+    fastest link needs for one shard: U is not much less, at least that over one more than the links.
     """
-    kept = {v: [w for w in choices if w in links.alpha] for v, choices in eligible.items()}
-    m = _model("bfb-unequal", kept, set(links.alpha))
 
-    @m.Constraint(m.links)
-    def done_within_u(m: Any, w: int) -> Any:
-        """(A.12), first line: α, and then the bytes, of every in-link."""
-        return links.alpha[w] + links.shard[w] * m.brought[w] <= m.U
+    alpha: Mapping[int, float]
+    beta: Mapping[int, float]
+    unit: Fraction
 
-    return m
+    @classmethod
+    def of(cls, topology: Topology, node: int, size: Fraction, places: Iterable[int]) -> LinkTimes:
+        """Return what the in-links of a node at these places take, for M = `size` bytes."""
+        first, links = topology.in_links[0][node], topology.in_links[1]
+        into = {w: topology.link(int(links[first + w])) for w in places}
+        shard = {w: size / topology.num_ranks / link.bandwidth for w, link in into.items()}
+        unit = min(link.alpha + shard[w] for w, link in into.items())
+        alpha = {w: float(link.alpha / unit) for w, link in into.items()}
+        return cls(alpha, {w: float(seconds / unit) for w, seconds in shard.items()}, unit)
 
 
-def _model(name: str, eligible: Eligible, links: set[int]) -> pyo.ConcreteModel:
-    """Return the part that (3.1) and (A.12) share: all but the first family."""
-    m = pyo.ConcreteModel(name=name)
+EQUAL = LinkTimes({}, {}, Fraction(1))
+"""The times of equal links: those that are not named have an α of 0 and a β of 1."""
+
+
+def bfb_model(eligible: Eligible, links: LinkTimes = EQUAL) -> pyo.ConcreteModel:
+    """Return linear program (A.12) of one subproblem; with equal links it is (3.1)."""
+    m = pyo.ConcreteModel(name="bfb")
     pairs = [(v, w) for v, choices in eligible.items() for w in choices]
-    sources_over: dict[int, list[int]] = {w: [] for w in sorted(links)}
+    sources_over: dict[int, list[int]] = {w: [] for w in places_of(eligible)}
     for v, w in pairs:
         sources_over[w].append(v)
     m.sources = pyo.Set(initialize=list(eligible), doc="N_t^-(u)")
     m.links = pyo.Set(initialize=list(sources_over), doc="N^-(u), as in-links")
     m.pairs = pyo.Set(initialize=pairs, dimen=2, doc="(v, w) with d(v, u) = d(v, w) + 1 = t")
 
+    data = {"within": pyo.NonNegativeReals, "mutable": True}
+    m.alpha = pyo.Param(m.links, initialize=links.alpha, default=0, doc="α_{w,u}", **data)
+    m.beta = pyo.Param(m.links, initialize=links.beta, default=1, doc="(M/N) / B_{w,u}", **data)
     m.U = pyo.Var(doc="U_{u,t}")
     m.x = pyo.Var(m.pairs, bounds=(0, 1), doc="x_{v,(w,u),t}")
-
-    @m.Expression(m.links)
-    def brought(m: Any, w: int) -> Any:
-        """Shards that in-link w brings."""
-        return sum(m.x[v, w] for v in sources_over[w])
 
     @m.Constraint(m.sources)
     def shard_arrives_whole(m: Any, v: int) -> Any:
         """(3.1) and (A.12), second line: u receives all of v's shard."""
         return sum(m.x[v, w] for w in eligible[v]) == 1
 
+    @m.Constraint(m.links)
+    def done_within_u(m: Any, w: int) -> Any:
+        """(A.12), first line: α, and then the bytes, of every in-link."""
+        return m.alpha[w] + m.beta[w] * sum(m.x[v, w] for v in sources_over[w]) <= m.U
+
     m.objective = pyo.Objective(expr=m.U, sense=pyo.minimize)
     return m
 
 
-class LinkTimes:
-    """Times of some in-links of one node, by position, in units of `unit` seconds.
-
-    Times are in such units, and not in seconds, since a solver's tolerances are absolute. The unit is what
-    the fastest link needs for one shard: U is not much less, at least that over one more than the links.
-    """
-
-    def __init__(self, seconds: Mapping[int, tuple[Fraction, Fraction]]) -> None:
-        """Take α and the time of a shard of M/N for each link, in seconds."""
-        self.unit = min(alpha + shard for alpha, shard in seconds.values())
-        self.alpha = {w: float(alpha / self.unit) for w, (alpha, _) in seconds.items()}
-        self.shard = {w: float(shard / self.unit) for w, (_, shard) in seconds.items()}
-
-
-def _seconds(topology: Topology, node: int, size: Fraction) -> dict[int, tuple[Fraction, Fraction]]:
-    """Return α and the seconds of a shard of M/N, for each in-link of a node by position."""
-    offsets, links = topology.in_links
-    into = [topology.link(int(link)) for link in links[offsets[node] : offsets[node + 1]]]
-    return {w: (link.alpha, size / topology.num_ranks / link.bandwidth) for w, link in enumerate(into)}
+def places_of(eligible: Eligible) -> list[int]:
+    """Return the positions of the in-links over which something can come."""
+    return sorted({w for links in eligible.values() for w in links})
 
 
 class Programs:
@@ -155,8 +133,8 @@ class Programs:
         """
         values = []
         for _, eligible in self._subproblems():
-            most_links = len({w for links in eligible.values() for w in links})
-            values.append(_exact(self._solved(load_model(eligible)), most_links) if eligible else Fraction(0))
+            solved = self._solved(bfb_model(eligible)) if eligible else None
+            values.append(_exact(solved, len(places_of(eligible))) if solved else Fraction(0))
         return tuple(values)
 
     def times(self, size: Fraction) -> tuple[float, ...]:
@@ -172,11 +150,11 @@ class Programs:
         NoSchedule
             If a solver stops without an optimum, or the time limit ends.
         """
-        topology = self._work.topology
-        return tuple(
-            self._without_idle_links(eligible, _seconds(topology, u, size)) if eligible else 0.0
-            for u, eligible in self._subproblems()
-        )
+        topology, solved = self._work.topology, []
+        for u, eligible in self._subproblems():
+            links = LinkTimes.of(topology, u, size, places_of(eligible)) if eligible else None
+            solved.append(self._without_idle_links(eligible, links) if links else 0.0)
+        return tuple(solved)
 
     def _subproblems(self) -> Iterator[tuple[int, Eligible]]:
         """Yield the node and the sources of each subproblem, and time what is done with them."""
@@ -199,19 +177,20 @@ class Programs:
             raise NoSchedule(f"bfb: {result.solver} stopped with '{result.termination}'")
         return result
 
-    def _without_idle_links(self, eligible: Eligible, seconds: dict[int, tuple[Fraction, Fraction]]) -> float:
-        """Return U, in seconds, without the α of links that carry nothing (A.5.3)."""
+    def _without_idle_links(self, eligible: Eligible, links: LinkTimes) -> float:
+        """Return U, in seconds, with no link paid for that carries nothing (A.5.3)."""
+        m, kept = bfb_model(eligible, links), set(links.alpha)
         while True:
-            links = LinkTimes(seconds)
-            model = time_model(eligible, links)
-            result = self._solved(model)
+            result = self._solved(m)
             until = float(result.objective or 0.0)
-            late = [w for w, alpha in links.alpha.items() if alpha >= until * (1 - ROUNDING)]
-            idle = [w for w in late if _carried(result, model, w) < ROUNDING]
+            late = [w for w in kept if links.alpha[w] >= until * (1 - ROUNDING)]
+            idle = [w for w in late if sum(map(result.value, m.x[:, w])) < ROUNDING]
             if not idle:
                 return until * float(links.unit)
             for w in idle:
-                del seconds[w]
+                kept.remove(w)
+                m.done_within_u[w].deactivate()
+                m.x[:, w].fix(0)
 
 
 def eligible_links(work: Frontiers) -> Iterator[dict[int, list[int]]]:
@@ -236,11 +215,6 @@ def _exact(result: SolverResult, most_links: int) -> Fraction:
     if abs(value - exact) > ROUNDING:
         raise NoSchedule(f"bfb: {result.solver} returned U = {value}, which is no possible workload")
     return exact
-
-
-def _carried(result: SolverResult, model: pyo.ConcreteModel, link: int) -> float:
-    """Return the shards that a link brings."""
-    return sum(filter(None, (result.value(model.x[v, w]) for v, w in model.pairs if w == link)))
 
 
 def agree(exact: Fraction, solved: float) -> bool:

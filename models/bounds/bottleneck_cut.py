@@ -23,16 +23,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TypeVar
 
 import numpy as np
 
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import INT64_MAX, BoolArray, Int64Array, Rationals, frozen
-from tutti.topologies.graphs.max_flow import DinicNetwork, FlowNetwork, MaxFlow
+from tutti.topologies.graphs.max_flow import DinicNetwork, FlowNetwork, MaxFlow, Network, fed_network
 from tutti.topologies.topology import Topology
-
-Network = TypeVar("Network", bound=MaxFlow)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +99,7 @@ def bottleneck_cut(
     cut = demand.worst_node_cut()
     if cut.ratio == 0:
         return cut
-    network = fed_network(topology, demand.weight, DinicNetwork)
+    network = demand.network(DinicNetwork)
     network.absorb(demand.super_source)
     full = demand.load(network, cut.ratio)
     for sink in demand.sinks:
@@ -142,7 +139,7 @@ def binary_search_cut(
         return cut
     low, high = cut.ratio / demand.ratio_unit, Fraction(demand.total)
     largest = int((demand.total - min(int(demand.weight[t]) for t in demand.sinks)) / low)
-    network = fed_network(topology, demand.weight, FlowNetwork)
+    network = demand.network(FlowNetwork)
     while high - low >= Fraction(1, largest**2):
         middle = ((low + high) / 2).limit_denominator(2 * largest**2)
         found = _overwhelmed(demand, network, middle * demand.ratio_unit)
@@ -210,23 +207,9 @@ class _CutProblem:
         network.set_capacities(np.arange(len(capacities)), capacities)
         return full
 
-
-def fed_network(topology: Topology, weight: Int64Array, backend: Callable[..., Network]) -> Network:
-    """Return the auxiliary network of Figures 4.6(b) and B.3: a source is added, with an arc to each root.
-
-    Parameters
-    ----------
-    topology
-        Its links are the first arcs; they have no capacity yet. The source is the node after its last.
-    weight
-        Capacities of the arcs to the roots, those above 0; shape (nodes,), or of the first ones.
-    backend
-        The class of the network.
-    """
-    source, roots = topology.num_nodes, np.flatnonzero(weight)
-    tails = np.concatenate([topology.source, np.full(len(roots), source)])
-    heads = np.concatenate([topology.target, roots])
-    return backend(source + 1, tails, heads, np.concatenate([np.zeros_like(topology.source), weight[roots]]))
+    def network(self, backend: Callable[..., Network]) -> Network:
+        """Return the network of Figure 4.6(b), whose capacities `load` sets."""
+        return fed_network(self.super_source, self.source, self.target, self.weight, backend)
 
 
 def _overwhelmed(demand: _CutProblem, network: FlowNetwork, ratio: Fraction) -> Cut | None:

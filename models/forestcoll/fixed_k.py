@@ -28,10 +28,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from tutti.models.bounds.bottleneck_cut import fed_network, node_cut
+from tutti.models.bounds.bottleneck_cut import node_cut
 from tutti.topologies.errors import NoSchedule
 from tutti.topologies.exact import INT64_MAX, BoolArray, Int64Array, Rationals
-from tutti.topologies.graphs.max_flow import DinicNetwork, FlowNetwork
+from tutti.topologies.graphs.max_flow import DinicNetwork, FlowNetwork, fed_network
 from tutti.topologies.topology import Topology
 from tutti.topologies.trees.tree_counts import MOST_TREES, sustains, trees_by_root
 
@@ -150,7 +150,8 @@ def raised_density(topology: Topology, trees: Int64Array, density: Fraction) -> 
         If a link would carry more trees than fit 64 bits.
     """
     bandwidth, total = _ByBandwidth(topology), int(trees.sum())
-    network, links = fed_network(topology, trees, DinicNetwork), np.arange(topology.num_links)
+    network = fed_network(topology.num_nodes, topology.source, topology.target, trees, DinicNetwork)
+    links = np.arange(topology.num_links)
     network.set_capacities(links, bandwidth.rounded(density))
     network.absorb(topology.num_nodes)
     for sink in range(topology.num_ranks):
@@ -173,7 +174,8 @@ def bisected_density(topology: Topology, trees: Int64Array, density: Fraction) -
     unit = Fraction(int(np.gcd.reduce(topology.bandwidth.numerators)), topology.bandwidth.denominator)
     largest = int(max(bandwidth.values) / unit)
     low, high = density * unit, Fraction(total - int(trees.min()))
-    network, links = fed_network(topology, trees, FlowNetwork), np.arange(topology.num_links)
+    network = fed_network(topology.num_nodes, topology.source, topology.target, trees, FlowNetwork)
+    links = np.arange(topology.num_links)
     while high - low >= Fraction(1, largest**2):
         middle = (low + high) / 2
         network.set_capacities(links, bandwidth.rounded(middle / unit))

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar
 
@@ -38,6 +38,7 @@ from tutti.schedules.schedule import Schedule
 from tutti.topologies.components import components
 from tutti.topologies.errors import InputError, NoSchedule
 from tutti.topologies.exact import Int64Array, Rationals
+from tutti.topologies.graphs.max_flow import FlowNetwork
 from tutti.topologies.graphs.shortest_paths import shortest_routes
 from tutti.topologies.kernels import now
 from tutti.topologies.options import Choice, Options, Whole
@@ -147,7 +148,8 @@ class ForestcollOptions(Options):
         How the bottleneck cut is found: ``"binary"``, Algorithm 1 with OR-Tools' max-flow; ``"newton"``, from
         cut to cut; ``"auto"``: Algorithm 1 up to 1,000 links and roots where its numbers fit 64 bits. They
         give the same ratio. With `trees`, ``"binary"`` is Algorithm 5 with OR-Tools' max-flow, and the others
-        go from cut to cut.
+        go from cut to cut. With ``"binary"`` Algorithms 3 and 4 test capacities by OR-Tools' max-flow, too,
+        as printed; with `fast` false nothing else runs. The trees are the same, and take longer.
 
     Raises
     ------
@@ -217,7 +219,7 @@ def _spread(options: ForestcollOptions, problem: Problem) -> tuple[Schedule, Loa
     demand, watch = PackingDemand.of(problem.topology, problem.collective), _Stopwatches()
     with watch("search_s"):
         k, ratio, capacity, searched = _capacities(demand, options)
-    network, forest = _trees(demand, capacity, k, options.fast, watch)
+    network, forest = _trees(demand, capacity, k, options, watch)
     with watch("build_s"):
         reaching = demand.connected(network) if problem.collective.kind is Kind.ALLGATHER else network
         schedule = forest_schedule(problem.topology, problem.collective, reaching, forest, k)
@@ -261,7 +263,7 @@ def _bottleneck(demand: PackingDemand, search: str) -> tuple[str, Cut]:
 
 
 def _trees(
-    demand: PackingDemand, capacity: Int64Array, k: int, fast: bool, watch: _Stopwatches
+    demand: PackingDemand, capacity: Int64Array, k: int, options: ForestcollOptions, watch: _Stopwatches
 ) -> tuple[LogicalNetwork, Forest]:
     """Return the network without switches and the trees.
 
@@ -272,25 +274,26 @@ def _trees(
     roots = demand.num_roots
     small = roots * topology.num_nodes * topology.num_links <= 2**15  # tenths of a second
     found = []
-    if fast and not (small and roots == 1):
-        found.append(_packed(demand, capacity, k, True, watch))
-    if small or not fast:
-        found.append(_packed(demand, capacity, k, False, watch))
+    if options.fast and not (small and roots == 1):
+        found.append(_packed(demand, capacity, k, options, watch))
+    if small or not options.fast:
+        found.append(_packed(demand, capacity, k, replace(options, fast=False), watch))
     return min(found, key=lambda pair: (largest_height(pair[1]), mean_height(pair[1]), len(pair[1])))
 
 
 def _packed(
-    demand: PackingDemand, capacity: Int64Array, k: int, fast: bool, watch: _Stopwatches
+    demand: PackingDemand, capacity: Int64Array, k: int, options: ForestcollOptions, watch: _Stopwatches
 ) -> tuple[LogicalNetwork, Forest]:
-    """Return network and trees, by heuristics first if `fast`."""
+    """Return network and trees, guessed first if `fast`."""
+    max_flow = FlowNetwork if options.search == BINARY else None
     with watch("removal_s"):
-        network = spread_switches(demand.topology, capacity, k, demand.weights) if fast else None
+        network = spread_switches(demand.topology, capacity, k, demand.weights) if options.fast else None
         if network is None:
-            network = remove_switches(demand.topology, capacity, k, demand.weights)
+            network = remove_switches(demand.topology, capacity, k, demand.weights, max_flow)
     with watch("packing_s"):
-        forest = grow_trees(network, k, demand.weights) if fast else None
+        forest = grow_trees(network, k, demand.weights) if options.fast else None
         if forest is None:
-            forest = pack_trees(network, k, demand.weights)
+            forest = pack_trees(network, k, demand.weights, max_flow)
         return network, align_trees(forest)
 
 

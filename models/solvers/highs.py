@@ -40,7 +40,7 @@ STRATEGIES = {"choose": 0, "dual": 1, "primal": 4}
 """Option ``simplex_strategy``."""
 SUFFIXES = (".mps", ".lp")
 """Suffixes of files that a model may be written to."""
-IN_FILES = str.maketrans("[] ", "()_")
+IN_FILES = str.maketrans("[] -", "()_~")
 """Characters of names in Pyomo, and what they are in files."""
 STUFFING_FAULT = "1.14."
 """Versions whose presolve loses optima of models with both whole and continuous columns.
@@ -145,8 +145,9 @@ def run(model: CompiledModel, options: HighsOptions, extras: Extras = NOTHING) -
 def write_model(model: CompiledModel, path: Path | str) -> None:
     """Write a model as free MPS or CPLEX LP, with the names of its variables and constraints.
 
-    Brackets become parentheses, which CPLEX LP allows in names: ``y(0,3)`` is ``y[0,3]``. Columns and rows of
-    matrices without a Pyomo model are called c0, c1, ... and r0, r1, ...
+    CPLEX LP allows neither brackets nor minus signs in names. They become parentheses and tildes: ``y(0,3)``
+    is ``y[0,3]``. Columns and rows of matrices that no Pyomo model stands behind are called c0, c1, ... and
+    r0, r1, ...
 
     Raises
     ------

@@ -1,14 +1,15 @@
 """Maximum flow and minimum cut on integer capacities, exact.
 
-There are two back-ends of one interface. `FlowNetwork` drives OR-Tools. It is the reference, and ForestColl's
-search for 1/x* uses it for up to 1,000 arcs. `DinicNetwork` is a kernel of our own: Dinic's algorithm, which
-searches backwards from the sink. Its flow can be kept while the set of sources grows and the sink moves,
-which a search over all sinks of a large network needs; see `models.bounds.bottleneck_cut`.
+Two back-ends of one interface. `FlowNetwork` drives OR-Tools: the reference for ForestColl's algorithms, and
+what its search for 1/x* runs on up to 1,000 arcs. `DinicNetwork` is a kernel of our own: Dinic's algorithm,
+which searches backwards from the sink. Its flow can be kept while the set of sources grows and the sink
+moves. A search over all sinks of a large network needs that; see `models.bounds.bottleneck_cut`.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from collections.abc import Callable
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +30,34 @@ class MaxFlow(Protocol):
 
     def set_capacities(self, indices: npt.ArrayLike, values: npt.ArrayLike) -> None:
         """Change the capacities of these arcs."""
+
+
+MaxFlowMaker = Callable[..., MaxFlow]
+"""A back-end: what makes a network of the number of nodes, tails, heads and capacities, as `FlowNetwork`."""
+Network = TypeVar("Network", bound=MaxFlow)
+
+
+def fed_network(
+    num_nodes: int,
+    tails: npt.ArrayLike,
+    heads: npt.ArrayLike,
+    weight: Int64Array,
+    backend: Callable[..., Network],
+) -> Network:
+    """Return ForestColl's auxiliary network (Figures 4.6(b), B.3): a source more, with an arc to each root.
+
+    Parameters
+    ----------
+    num_nodes, tails, heads
+        A network, whose arcs are the first ones; they have no capacity yet. The source is node `num_nodes`.
+    weight
+        Capacities of the arcs to the roots, those above 0; shape (nodes,), or of the first ones.
+    backend
+        What makes the network.
+    """
+    roots, none = np.flatnonzero(weight), np.zeros(np.size(tails), dtype=np.int64)
+    fed = np.concatenate([tails, np.full(len(roots), num_nodes)])
+    return backend(num_nodes + 1, fed, np.concatenate([heads, roots]), np.concatenate([none, weight[roots]]))
 
 
 class FlowNetwork:

@@ -17,15 +17,16 @@ where F is a max-flow from x to y in which x also feeds a node s_i by m_i for ea
 every rank of R_i (Theorem 32). If μ < m_1, the row splits: μ trees take the arc, and the others become a new
 row. Complete rows drop out of the sums, since no proper S contains all ranks.
 
-Two facts save flows. First, while a row grows, its μ of an arc never rises: R_1 ⊄ S holds for more sets S,
-and g only falls. So an arc with μ = 0 is excluded for this row and for the rows that split off it. Second,
-the minimum cut S that showed μ = 0 keeps every other arc from S to its complement at 0 as well.
+Two facts save flows. While a row grows, its μ of an arc never rises: R_1 ⊄ S holds for more sets S, and g
+only falls. So an arc with μ = 0 is out for this row and for those that split off it. And the minimum cut S
+that showed it keeps every other arc from S to its complement at 0 as well. The reference, by max-flows of a
+back-end, does without the second fact.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
@@ -33,13 +34,18 @@ import numpy.typing as npt
 
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import BoolArray, Int32Array, Int64Array
-from tutti.topologies.graphs.max_flow import arc_slots, push_flow
+from tutti.topologies.graphs.max_flow import MaxFlowMaker, arc_slots, push_flow
 from tutti.topologies.kernels import kernel
 from tutti.topologies.trees.forest import Forest, LogicalNetwork
 from tutti.topologies.trees.tree_counts import sustains, trees_by_root
 
 
-def pack_trees(network: LogicalNetwork, k: int, weights: Iterable[Fraction | int] | None = None) -> Forest:
+def pack_trees(
+    network: LogicalNetwork,
+    k: int,
+    weights: Iterable[Fraction | int] | None = None,
+    max_flow: MaxFlowMaker | None = None,
+) -> Forest:
     """Return k spanning out-trees from every rank within the capacities (k·w_r from rank r, with weights).
 
     Parameters
@@ -47,7 +53,9 @@ def pack_trees(network: LogicalNetwork, k: int, weights: Iterable[Fraction | int
     network
         Ranks and arcs; the capacities of a pair's arcs add up.
     k, weights
-        They give the trees of each root, see `topologies.trees.tree_counts.trees_by_root`.
+        Trees by root, see `topologies.trees.tree_counts.trees_by_root`.
+    max_flow
+        A back-end, to find each μ by (B.4) as it is printed; None for a kernel. Both give the same trees.
 
     Returns
     -------
@@ -66,16 +74,18 @@ def pack_trees(network: LogicalNetwork, k: int, weights: Iterable[Fraction | int
     >>> pack_trees(ring, 1).parent.tolist()
     [[-1, 0, 1], [2, -1, 1], [2, 0, -1]]
     """
-    return pack_counts(network, trees_by_root(network.num_ranks, k, weights))
+    return pack_counts(network, trees_by_root(network.num_ranks, k, weights), max_flow)
 
 
-def pack_counts(network: LogicalNetwork, trees: npt.ArrayLike) -> Forest:
-    """Return `trees`[r] spanning out-trees from each rank r; otherwise as `pack_trees`.
+def pack_counts(
+    network: LogicalNetwork, trees: npt.ArrayLike, max_flow: MaxFlowMaker | None = None
+) -> Forest:
+    """Return `trees`[r] spanning out-trees from each rank r; else as `pack_trees`.
 
     Parameters
     ----------
-    network
-        Ranks and arcs.
+    network, max_flow
+        As `pack_trees`.
     trees
         The number of trees of each root, not negative, shape (ranks,).
 
@@ -91,7 +101,7 @@ def pack_counts(network: LogicalNetwork, trees: npt.ArrayLike) -> Forest:
             f"tree packing: {int(counts.sum())} spanning trees do not fit the capacities; "
             "1/x* and k must be those of this network"
         )
-    packing = _Packing(network.num_ranks, tails, heads, capacity.copy(), counts.copy())
+    packing = _Packing(network.num_ranks, tails, heads, capacity.copy(), counts.copy(), max_flow)
     for root in np.flatnonzero(counts).tolist():
         packing.complete(root)
     return packing.forest()
@@ -118,17 +128,18 @@ class _PackingRow:
     dead: BoolArray  # arcs with μ = 0
 
 
+@dataclass(eq=False)
 class _Packing:
     """The remaining capacities, the rows that wait and the rows that are complete."""
 
-    def __init__(
-        self, num_ranks: int, tails: Int32Array, heads: Int32Array, capacity: Int64Array, counts: Int64Array
-    ) -> None:
-        self.num_ranks = num_ranks
-        self.tails, self.heads, self.capacity = tails, heads, capacity
-        self.fresh = counts  # m of the roots that are not begun, whose R is the root alone
-        self.waiting: list[_PackingRow] = []
-        self.rows: list[_PackingRow] = []
+    num_ranks: int
+    tails: Int32Array
+    heads: Int32Array
+    capacity: Int64Array
+    fresh: Int64Array  # m of the roots not yet begun, whose R is the root alone
+    max_flow: MaxFlowMaker | None
+    waiting: list[_PackingRow] = field(default_factory=list)
+    rows: list[_PackingRow] = field(default_factory=list)
 
     def complete(self, root: int) -> None:
         """Grow all trees of a root; the row that split off last comes first."""
@@ -151,8 +162,12 @@ class _Packing:
     def _grow(self, row: _PackingRow) -> None:
         """Grow a row until it reaches all ranks; the rows that split off wait."""
         while (row.height < 0).any():
-            arrays = (self.tails, self.heads, self.capacity, *self._others())
-            amount, arc = _extend(*arrays, row.weight, row.parent, row.height, row.dead)
+            others, state = self._others(), (row.parent, row.height, row.dead)
+            if self.max_flow is None:
+                arrays = (self.tails, self.heads, self.capacity, *others)
+                amount, arc = _extend(*arrays, row.weight, *state)
+            else:
+                amount, arc = self._printed(self.max_flow, row, *others)
             if arc < 0:
                 raise InputError("tree packing: no arc is left that a tree could take")
             # Algorithm 4: where μ < m, the m - μ trees that cannot take the arc become a separate row.
@@ -161,6 +176,24 @@ class _Packing:
                 self.waiting.append(_PackingRow(row.root, row.weight - int(amount), *state))
                 row.weight = int(amount)
             _take(self.tails, self.heads, self.capacity, row.weight, row.parent, row.height, arc)
+
+    def _printed(
+        self, max_flow: MaxFlowMaker, row: _PackingRow, tails: Int32Array, heads: Int32Array, more: Int64Array
+    ) -> tuple[int, int]:
+        """Return μ of the next arc (x, y) and the arc as `_extend` does, by (B.4): x feeds every s_i."""
+        feeds, ends = tails == self.num_ranks, np.concatenate([self.heads, heads])
+        nodes = self.num_ranks + 1 + len(self.waiting)
+        capacity = np.concatenate([self.capacity, more])
+        own = (self.tails, self.heads, self.capacity, row.weight, row.height, row.dead)
+        while (arc := int(_candidate(*own))) >= 0:
+            x, y = int(self.tails[arc]), int(self.heads[arc])
+            begins = np.concatenate([self.tails, np.where(feeds, x, tails)])
+            excess = max_flow(nodes, begins, ends, capacity).solve(x, y) - int(more[feeds].sum())
+            amount = min(int(self.capacity[arc]), row.weight, excess)
+            if amount > 0:
+                return amount, arc
+            row.dead[arc] = True
+        return 0, -1
 
     def _others(self) -> tuple[Int32Array, Int32Array, Int64Array]:
         """Return the arcs of s and the s_i: from node `num_ranks` to roots, and to and from later nodes."""

@@ -35,7 +35,7 @@ import numpy.typing as npt
 from tutti.topologies.components import components
 from tutti.topologies.errors import InputError, NoSchedule
 from tutti.topologies.exact import INT64_MAX, Int32Array, Int64Array
-from tutti.topologies.graphs.max_flow import arc_slots, push_flow
+from tutti.topologies.graphs.max_flow import MaxFlowMaker, arc_slots, push_flow
 from tutti.topologies.kernels import kernel
 from tutti.topologies.topology import Topology
 from tutti.topologies.trees.forest import LogicalNetwork
@@ -50,6 +50,7 @@ def remove_switches(
     capacity: npt.ArrayLike,
     k: int,
     weights: Iterable[Fraction | int] | None = None,
+    max_flow: MaxFlowMaker | None = None,
 ) -> LogicalNetwork:
     """Return the network of ranks that Algorithm 3 leaves; it fits as many trees as before.
 
@@ -60,7 +61,9 @@ def remove_switches(
     capacity
         Trees that each link carries, shape (links,), from `topologies.trees.tree_counts.tree_capacities`.
     k, weights
-        They give the trees of each root, see `topologies.trees.tree_counts.trees_by_root`.
+        Trees by root, see `topologies.trees.tree_counts.trees_by_root`.
+    max_flow
+        A back-end, to find each γ by (B.1) as it is printed; None for a kernel. Both give the same network.
 
     Returns
     -------
@@ -86,7 +89,7 @@ def remove_switches(
     # switches with few links first: those of hosts before those that join hosts
     links = topology.in_degrees + topology.out_degrees
     for switch in sorted(range(topology.num_ranks, topology.num_nodes), key=lambda w: (int(links[w]), w)):
-        splitting.remove(switch)
+        splitting.remove(switch, max_flow)
     return splitting.logical_network()
 
 
@@ -141,12 +144,12 @@ class _Splitting:
                 splitting.parts.setdefault((tail, head), {})[(link,)] = units
         return splitting
 
-    def remove(self, switch: int) -> None:
-        """Split off all units at a switch: even shares, then one more each, then as much as γ allows.
+    def remove(self, switch: int, max_flow: MaxFlowMaker | None) -> None:
+        """Split off all that enters and leaves a switch: even shares, one more each, then what γ allows.
 
         Any order is valid; the arcs of this one keep trees low, see `_shares`.
         """
-        network = _SplittingNetwork.of(self, switch)
+        network = _SplittingNetwork.of(self, switch, max_flow)
         shares = _shares(network, switch)
         one_more = {pair: int(share >= 0) for pair, share in shares.items()}
         for limits in (shares, one_more, dict.fromkeys(shares, INT64_MAX)):
@@ -239,9 +242,12 @@ class _SplittingNetwork:
     heads: Int32Array
     capacity: Int64Array
     used: int
+    max_flow: MaxFlowMaker | None
 
     @classmethod
-    def of(cls, splitting: _Splitting, switch: int) -> _SplittingNetwork:
+    def of(
+        cls, splitting: _Splitting, switch: int, max_flow: MaxFlowMaker | None = None
+    ) -> _SplittingNetwork:
         topology, trees = splitting.topology, splitting.trees
         nodes, roots = topology.num_nodes, np.flatnonzero(trees)
         pairs = sorted(splitting.parts)
@@ -252,7 +258,8 @@ class _SplittingNetwork:
         capacity = np.zeros(room, dtype=np.int64)
         tails[:nodes], heads[:nodes] = np.arange(nodes), nodes + 1
         tails[nodes:fixed], heads[nodes:fixed], capacity[nodes:fixed] = nodes, roots, trees[roots]
-        network = cls(topology.num_ranks, nodes, int(trees.sum()), {}, tails, heads, capacity, fixed)
+        sizes, arcs = (topology.num_ranks, nodes, int(trees.sum())), (tails, heads, capacity)
+        network = cls(*sizes, {}, *arcs, fixed, max_flow)
         for pair in pairs:
             network.add(pair, sum(splitting.parts[pair].values()))
         return network
@@ -274,8 +281,28 @@ class _SplittingNetwork:
         if not most:
             return 0
         # The other two terms of Theorem 28, which compare cuts with K.
+        if self.max_flow is not None:
+            return self._printed_gamma(self.max_flow, tail, switch, head, most)
         arcs = (self.tails[: self.used], self.heads[: self.used], self.capacity[: self.used])
         return int(_gamma(*arcs, self.num_ranks, self.num_nodes, self.total, tail, switch, head, most))
+
+    def _printed_gamma(self, max_flow: MaxFlowMaker, tail: int, switch: int, head: int, most: int) -> int:
+        """Return γ by (B.1), at most `most`: for each rank v, F(u, w) - K and F(w, t) - K.
+
+        An arc of capacity ∞ has K + `most` here, which serves as well.
+        """
+        wide, ranks, used = self.total + most, np.arange(self.num_ranks), slice(self.used)
+        for source, sink in ((tail, switch), (switch, head)):
+            network = max_flow(
+                self.num_nodes + 2,
+                [*self.tails[used], source, tail, *ranks],
+                [*self.heads[used], self.num_nodes, head, *[sink] * len(ranks)],
+                [*self.capacity[used], wide, wide, *[0] * len(ranks)],
+            )
+            for rank in ranks:
+                network.set_capacities(self.used + 2 + ranks, wide * (ranks == rank))
+                most = min(most, network.solve(source, sink) - self.total)
+        return most
 
     def split(self, tail: int, switch: int, head: int, most: int) -> int:
         """Split off γ units, at most `most`; return their number."""

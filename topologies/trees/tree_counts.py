@@ -17,7 +17,7 @@ import numpy as np
 
 from tutti.topologies.errors import InputError, NoSchedule
 from tutti.topologies.exact import INT64_MAX, Int32Array, Int64Array, Rationals, frozen
-from tutti.topologies.graphs.max_flow import DinicNetwork
+from tutti.topologies.graphs.max_flow import DinicNetwork, fed_network
 from tutti.topologies.topology import Topology
 
 MOST_TREES = 10**6
@@ -125,14 +125,9 @@ def sustains(
     trees
         The number of trees of each root, shape (ranks,).
     """
-    source, roots = num_nodes, np.flatnonzero(trees)
-    network = DinicNetwork(
-        num_nodes + 1,
-        np.concatenate([tails, np.full(len(roots), source)]),
-        np.concatenate([heads, roots]),
-        np.concatenate([capacity, trees[roots]]),
-    )
-    network.absorb(source)
+    network = fed_network(num_nodes, tails, heads, trees, DinicNetwork)
+    network.set_capacities(np.arange(len(tails)), capacity)
+    network.absorb(num_nodes)
     total = int(trees.sum())
     for sink in range(len(trees)):
         if network.grow(sink, total) < total:

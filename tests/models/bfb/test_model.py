@@ -8,11 +8,11 @@ import numpy as np
 import pyomo.environ as pyo
 import pytest
 
-from tests.models.bfb.networks import NETWORKS, subproblems
+from tests.models.bfb.networks import NETWORKS, densest, subproblems
 from tests.sweep import for_each
 from tutti.models.bfb import workloads
 from tutti.models.bfb.frontiers import count_variables, frontiers
-from tutti.models.bfb.model import Programs, agree, load_model
+from tutti.models.bfb.model import LinkTimes, Programs, agree, bfb_model
 from tutti.models.bfb.unequal import times
 from tutti.models.solvers import solve
 from tutti.topologies.errors import NoSchedule
@@ -72,7 +72,7 @@ def brought_by_link(topology):
     for u, t, eligible in subproblems(topology):
         loads = dict.fromkeys(np.flatnonzero(topology.target == u).tolist(), 0)
         if eligible:
-            solved = solve(model := load_model(eligible))
+            solved = solve(model := bfb_model(eligible))
             for v, w in model.pairs:
                 loads[w] += solved.value(model.x[v, w])
         yield from ((t, u, Fraction(load).limit_denominator(1000)) for load in loads.values())
@@ -97,10 +97,46 @@ def test_a_schedule_is_bw_optimal_if_and_only_if_theorem_17_holds(name):
 
 def test_a_program_by_hand():
     """Figure 3.1, K_{2,2}: in step 2 the far shard comes over both links, so each brings a half."""
-    model = load_model({3: [0, 1]})
-    families = [c.name for c in model.component_objects(ctype=pyo.Constraint)]
-    assert families == ["shard_arrives_whole", "load_within_u"]
+    model = bfb_model({3: [0, 1]})
+    rows = {row.name: str(row.expr) for row in model.component_data_objects(pyo.Constraint)}
+    assert rows == {
+        "shard_arrives_whole[3]": "x[3,0] + x[3,1]  ==  1",
+        "done_within_u[0]": "alpha[0] + beta[0]*x[3,0]  <=  U",
+        "done_within_u[1]": "alpha[1] + beta[1]*x[3,1]  <=  U",
+    }
     assert solve(model).objective == pytest.approx(0.5)
+
+
+def least_time(eligible, alpha, beta):
+    """(A.12) by all sets of links: what can come over them alone must have come when the last one is done.
+
+    A link w brings (U - α_w) / β_w until U, so the links of a set bring the sum of these.
+    """
+    links = sorted({w for over in eligible.values() for w in over})
+    times = [max(alpha[w] for w in links)]
+    for size in range(1, len(links) + 1):
+        for some in itertools.combinations(links, size):
+            shards = sum(set(over) <= set(some) for over in eligible.values())
+            times.append((shards + sum(alpha[w] / beta[w] for w in some)) / sum(1 / beta[w] for w in some))
+    return max(times)
+
+
+@every_network
+def test_a_program_is_cloned_and_solved_again_with_other_times_of_links(name):
+    """As for another size and for other bandwidths; the model that was cloned stays as it is."""
+    rng = np.random.default_rng(0)
+    jobs = [eligible for *_, eligible in subproblems(NETWORKS[name]) if eligible]
+    for eligible in [jobs[0], max(jobs, key=len)]:
+        model = bfb_model(eligible)
+        before = solve(model).objective
+        data = {key: {w: float(rng.integers(1, 9)) / 8 for w in model.links} for key in ("alpha", "beta")}
+        again = model.clone()
+        for key, values in data.items():
+            again.find_component(key).store_values(values)
+        found = solve(again).objective
+        assert found == pytest.approx(solve(bfb_model(eligible, LinkTimes(**data, unit=1))).objective)
+        assert found == pytest.approx(least_time(eligible, **data))
+        assert solve(model).objective == before == pytest.approx(float(densest(eligible)))
 
 
 def test_a_time_limit_ends_between_two_programs():

@@ -26,6 +26,7 @@ from tutti.schedules.schedule import Clock
 from tutti.schedules.simulation.simulate import SimulationOptions, simulate
 from tutti.schedules.verify import verify
 from tutti.topologies import InputError, Link, NoSchedule, Topology, Unsupported
+from tutti.topologies.graphs.max_flow import FlowNetwork
 from tutti.topologies.text import parse_topology
 from tutti.topologies.trees.tree_counts import tree_capacities
 
@@ -497,7 +498,7 @@ def test_by_default_algorithm_1_on_or_tools_finds_the_cut_of_platforms(text):
     assert stats["solve_s"] == stats["search_s"] > 0
 
 
-@pytest.mark.parametrize("text", ["mi250:1", "dgx_a100:2", "torus:3x3", "dgx_h100:2?ranks=3+2"])
+@pytest.mark.parametrize("text", ["mi250:1", "dgx_a100:2?ranks=4+4", "torus:3x3", "dgx_h100:2?ranks=3+2"])
 def test_both_searches_make_the_same_schedule(text):
     topology = parse_topology(text)
     for kind in KINDS:
@@ -506,6 +507,56 @@ def test_both_searches_make_the_same_schedule(text):
         assert rows_of(binary) == rows_of(newton), kind
         assert newton.stats["search"] == "newton"
         assert not {"solver", "program", "solve_s"} & newton.stats.keys()
+
+
+SWITCHED = (
+    *("switch2d:2x2", "switch2d:2x3", "switch2d:3x2", "dgx_a100:1?ranks=4", "dgx_a100:2?ranks=2+2"),
+    *("dgx_h100:2?ranks=3+2", "rfs:1x2x4"),
+    *(seed for seed in range(30) if random_eulerian(seed).num_switches),
+)
+"""Networks with switches: small machines, and random ones with parallel links."""
+
+
+@for_each("name", SWITCHED)
+@for_each("kind", ["allgather", "reduce-scatter", "broadcast"])
+def test_algorithms_3_and_4_by_or_tools_make_the_trees_of_the_kernels(name, kind):
+    """Each schedule is verified, and each is as fast as the bottleneck cut allows."""
+    topology = random_eulerian(name) if isinstance(name, int) else parse_topology(name)
+    what = collective(kind, topology.num_ranks)
+    printed, ours = (make(topology, what, search=s, fast=False) for s in ("binary", "newton"))
+    assert congestion(printed) == congestion(ours) == ours.claims["congestion"]
+    if kind == "allgather" and isinstance(name, int):
+        assert congestion(printed) * topology.num_ranks == worst_ratio(topology)
+    assert rows_of(printed) == rows_of(ours)
+
+
+def test_a_binary_search_asks_or_tools_for_every_capacity(monkeypatch):
+    """Of the switch (node 4) by flows into it and out of it, of the packing by flows between ranks."""
+    asked = set()
+
+    class Asked(FlowNetwork):
+        def solve(self, source, sink):
+            asked.add((source == 4) - (sink == 4))
+            return super().solve(source, sink)
+
+    monkeypatch.setattr(method, "FlowNetwork", Asked)
+    topology = parse_topology("dgx_a100:1?ranks=4")
+    make(topology, collective("allgather", 4), search="newton", fast=False)
+    assert not asked
+    make(topology, collective("allgather", 4), search="binary", fast=False)
+    assert asked == {-1, 0, 1}
+
+
+def test_a_back_end_that_finds_too_little_makes_no_schedule(monkeypatch):
+    """Without any capacity at the switch nothing can be split off."""
+
+    class Nothing(FlowNetwork):
+        def solve(self, source, sink):
+            return super().solve(source, sink) if 4 not in (source, sink) else 4
+
+    monkeypatch.setattr(method, "FlowNetwork", Nothing)
+    with pytest.raises(NoSchedule, match="can't be split off"):
+        make(parse_topology("dgx_a100:1?ranks=4"), collective("allgather", 4), search="binary", fast=False)
 
 
 def test_large_networks_are_searched_by_newtons_method(monkeypatch):

@@ -6,7 +6,14 @@ import pyomo.environ as pyo
 import pytest
 
 from tests.models.solvers.programs import hard_knapsack, knapsack, transport
+from tests.models.taccl.cases import demand
+from tutti.models.all_to_all import Demand
+from tutti.models.all_to_all.model import flow_model
+from tutti.models.allreduce.model import allreduce_model
+from tutti.models.bfb.model import bfb_model
 from tutti.models.solvers import HighsOptions, Progress, Start, compile_model, highs, solve, write_model
+from tutti.models.taccl.printed_model import printed_routing
+from tutti.topologies import parse_topology
 from tutti.topologies.errors import InputError
 
 
@@ -99,3 +106,32 @@ def test_a_written_model_has_the_names_of_variables_and_constraints(suffix, tmp_
     highs.run()
     # At a rate of 3 each row needs 3/2, which "c" alone gives: 1 + 1 - 9.
     assert highs.getInfo().objective_function_value == pytest.approx(-7)
+
+
+@pytest.mark.parametrize("suffix", [".mps", ".lp"])
+@pytest.mark.parametrize(
+    "build",
+    [
+        pytest.param(lambda: bfb_model({2: [0, 1], 5: [1]}), id="(3.1)"),
+        pytest.param(lambda: flow_model(Demand.uniform(parse_topology("ring:3"))), id="(A.1)"),
+        pytest.param(lambda: allreduce_model(parse_topology("switch2d:2x2")), id="(B.5)"),
+        pytest.param(lambda: printed_routing(demand("ring:3")), id="TACCL"),
+    ],
+)
+def test_the_papers_models_are_written_with_the_names_that_they_have_in_pyomo(build, suffix, tmp_path):
+    import highspy
+
+    model = build()
+    path, compiled = tmp_path / f"model{suffix}", compile_model(model)
+    write_model(compiled, path)
+    highs = highspy.Highs()
+    highs.setOptionValue("output_flag", False)
+    highs.readModel(str(path))
+    read = highs.getLp()
+    for names, kind in ((read.row_names_, pyo.Constraint), (read.col_names_, pyo.Var)):
+        there = {part.name for part in model.component_data_objects(kind)}
+        written = [name.replace("(", "[").replace(")", "]").replace("~", "-") for name in names]
+        assert set(written) <= there
+        assert len(set(written)) == len(written)
+    highs.run()
+    assert highs.getInfo().objective_function_value == pytest.approx(solve(model).objective, rel=1e-7)

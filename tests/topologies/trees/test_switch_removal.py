@@ -17,6 +17,7 @@ from tests.topologies.eulerian import (
     worst_ratio,
 )
 from tutti.topologies import InputError, Link, Topology
+from tutti.topologies.graphs.max_flow import FlowNetwork
 from tutti.topologies.trees.switch_removal import _Splitting, _SplittingNetwork, remove_switches
 from tutti.topologies.trees.tree_counts import tree_capacities, trees_by_root
 
@@ -128,14 +129,15 @@ def gamma_by_cuts(topology, capacity, trees, tail, switch, head):
     return min([*joins, *slack.tolist()])
 
 
-def test_gamma_is_the_least_slack_of_all_cuts_that_lose():
+@pytest.mark.parametrize("max_flow", [None, FlowNetwork], ids=["kernel", "ortools"])
+def test_gamma_is_the_least_slack_of_all_cuts_that_lose(max_flow):
     seen = set()
     for seed in WITH_SWITCHES[:50]:
         topology = random_eulerian(seed)
         k, capacity = tree_capacities(topology, worst_ratio(topology))
         trees = trees_by_root(topology.num_ranks, k)
         switch = topology.num_ranks
-        network = _SplittingNetwork.of(_Splitting.of(topology, capacity, trees), switch)
+        network = _SplittingNetwork.of(_Splitting.of(topology, capacity, trees), switch, max_flow)
         for tail in set(topology.source[topology.target == switch].tolist()):
             for head in set(topology.target[topology.source == switch].tolist()):
                 expected = gamma_by_cuts(topology, capacity, trees, tail, switch, head)
