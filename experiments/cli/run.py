@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from tutti.experiments.cli.output import SHOWN, console, print_answer, print_jso
 from tutti.experiments.printable import remark, say
 from tutti.experiments.runner.config import read_config
 from tutti.experiments.runner.judge import INSTANCE, method_columns
-from tutti.experiments.runner.results import schedule_path
 from tutti.experiments.runner.run import RunOptions, Summary, carry_out, run
 from tutti.experiments.runner.study import study_of
 from tutti.experiments.solver_study.milp_instances import find_model
@@ -59,10 +57,14 @@ def _print_summary(summary: Summary) -> None:
     if 0 < len(gaps) <= SHOWN.instances:
         methods = method_columns(gaps)
         columns = methods if len(methods) <= SHOWN.methods else ["best_method", "best_gap"]
+
+        def cell(gap: float | str | None) -> str | None:
+            return gap if isinstance(gap, str) else None if gap is None or gap != gap else f"{gap:.2%}"
+
         lines = []
         for line in gaps.to_dict("records"):
             topology, what, size = (line[name] for name in INSTANCE)
-            lines.append([topology, what, format_size(size), *(_gap(line[name]) for name in columns)])
+            lines.append([topology, what, format_size(size), *(cell(line[name]) for name in columns)])
         title = "gap to the proven bound, at the largest size"
         heads = [name.replace("_", " ") if len(methods) > SHOWN.methods else name for name in columns]
         print_table(title, ["topology", "collective", "size", *heads], lines)
@@ -72,10 +74,8 @@ def _print_summary(summary: Summary) -> None:
 def _print_study(summary: Summary) -> None:
     found = standings(summary.rows)
     lines = [[s.solver, f"{s.right}/{s.tried}", s.timeouts, s.wrong, s.failed, s.mean_s] for s in found]
-    title = (
-        f"shifted geometric mean of the seconds (shift {shift_of(summary.rows):g} s; "
-        "what is not solved, or wrong, counts as the limit)"
-    )
+    counted = f"shift {shift_of(summary.rows):g} s; what is not solved, or wrong, counts as the limit"
+    title = f"shifted geometric mean of the seconds ({counted})"
     print_table(title, ["solver", "right", "time-outs", "wrong", "failed", "mean (s)"], lines)
     for line in not_run(summary.rows):
         say(f"not run: {line}")
@@ -122,13 +122,6 @@ def _print_counts(summary: Summary) -> None:
     say(f"{summary.done} rows: {counts}{more}; {where}")
 
 
-def _gap(gap: float | str | None) -> str | None:
-    """Return a gap in percent; a method's name as it is."""
-    if isinstance(gap, str):
-        return gap
-    return None if gap is None or gap != gap else f"{gap:.2%}"
-
-
 def do_tune(arguments: TuneCommand) -> int:
     """Run the methods, choose, and write the set; or write the rules of a tuner."""
     if arguments.format in tuning.TUNERS:
@@ -154,10 +147,7 @@ def do_tune(arguments: TuneCommand) -> int:
     if summary.interrupted:
         remark("stopped; the same command continues")
         return Exit.INTERRUPTED
-    read, trial = partial(schedule_path, out / "runs" / "schedules"), out / f"trial{form.suffix}"
-    fits = partial(form.write, path=trial, options=options)
-    chosen = tuning.tune(summary.rows, read, fits, options.units, arguments.files)
-    trial.unlink()
+    chosen = tuning.tune(summary.rows, form, options, out, arguments.files)
     said = tuning.write(chosen, form, options, out)
     loader = form.loader([out.resolve() / line["file"] for line in said])
     (out / "load.env").write_text(loader + "\n")
