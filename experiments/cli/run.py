@@ -82,7 +82,7 @@ def _print_study(summary: Summary) -> None:
 
 
 def _print_training(summary: Summary) -> None:
-    from tutti.experiments.training.config import claims, stated_in
+    from tutti.experiments.training.study import claims, stated_in
 
     lines = []
     for row in summary.rows:

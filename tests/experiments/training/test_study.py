@@ -9,8 +9,7 @@ from tutti.experiments.cli import main
 from tutti.experiments.registry import METHODS as ALL_METHODS
 from tutti.experiments.runner.config import read_config
 from tutti.experiments.runner.results import current_row, read_rows
-from tutti.experiments.training.config import claims, read_training
-from tutti.experiments.training.study import study_of
+from tutti.experiments.training.study import claims, read_training, study_of
 from tutti.topologies.errors import InputError
 
 NETWORK = '"ring:4?bandwidth=1GB/s&alpha=1us"'
