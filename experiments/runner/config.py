@@ -310,7 +310,7 @@ def read_tables(
 def read_table(kind: type[T], values: Mapping[str, Any] | str, where: str) -> T:
     """Return a table, or one in a JSON text, checked strictly; an error names the place and the key."""
     try:
-        return (kind.model_validate_json if isinstance(values, str) else kind.model_validate)(values)
+        return kind.model_validate_json(values) if isinstance(values, str) else kind.model_validate(values)
     except ValidationError as error:
         # A misspelt key explains the missing one.
         first = min(error.errors(), key=lambda details: details["type"] != "extra_forbidden")

@@ -158,7 +158,8 @@ class Entrant:
         if texts and self.table.name == OWN:
             group, text = next(iter(texts.items()))
             raise InputError(f"'{OWN}' is for the networks of Calculon's system; {group} has {text}")
-        methods = {None: self.table.name, **self.table.others}
+        methods: dict[str | None, str] = {None: self.table.name}
+        methods |= self.table.others
         made = {text: Scheduled(text, methods, self.table.options) for text in texts.values()}
         networks = found | {group: made[text] for group, text in texts.items()}
         check_groups(job.workload, {group: network.ranks for group, network in networks.items()})
@@ -257,7 +258,7 @@ def _groups(given: Mapping[str, int]) -> Parallelism:
 
 def _entrant(given: TrainingMethodTable) -> Entrant:
     name, others = current_name(given.name), {kind: current_name(one) for kind, one in given.others.items()}
-    own = {"name": name, "others": others, "options": current_options(name, given.options)}
+    own: dict[str, Any] = {"name": name, "others": others, "options": current_options(name, given.options)}
     for kind, other in others.items():
         if kind not in KINDS:
             raise InputError(f"others: unknown collective '{kind}'{suggestion(kind, KINDS)}")

@@ -266,7 +266,9 @@ class Workload(Options):
 
         def scaled(layer: Layer) -> Layer:
             passes = {name: one for name, one in vars(layer).items() if isinstance(one, Pass)}
-            times = {name: replace(one, seconds=one.seconds * seconds / now) for name, one in passes.items()}
+            times: dict[str, Any] = {
+                name: replace(one, seconds=one.seconds * seconds / now) for name, one in passes.items()
+            }
             return replace(layer, **times)
 
         return replace(self, layers=tuple(map(scaled, self.layers)))
