@@ -12,7 +12,7 @@ from tutti.experiments.cli import Exit
 from tutti.experiments.cli.commands import ModelCommand, RunCommand, TuneCommand
 from tutti.experiments.cli.output import SHOWN, console, print_answer, print_json, print_table
 from tutti.experiments.printable import remark, say
-from tutti.experiments.runner.config import read_config
+from tutti.experiments.runner.config import KINDS, read_config
 from tutti.experiments.runner.judge import INSTANCE, method_columns
 from tutti.experiments.runner.run import RunOptions, Summary, carry_out, run
 from tutti.experiments.runner.study import study_of
@@ -46,12 +46,13 @@ def do_run(arguments: RunCommand) -> int:
         remark(summary.stopped)
         return Exit.INTERRUPTED
     if not options.quiet:
-        _SHOWN[config.kind](summary)
-        _print_counts(summary)
+        KINDS[config.kind].show(summary)
+        print_counts(summary)
     return Exit.NO if summary.failed else Exit.OK
 
 
-def _print_summary(summary: Summary) -> None:
+def print_summary(summary: Summary) -> None:
+    """Print the gaps of a study of schedules."""
     gaps = summary.gaps
     gaps = gaps[gaps["size_bytes"] == gaps.groupby(["topology", "collective"])["size_bytes"].transform("max")]
     if 0 < len(gaps) <= SHOWN.instances:
@@ -71,7 +72,8 @@ def _print_summary(summary: Summary) -> None:
         say("gap: time over the proven lower bound, less one, in %; -: no gap, results.csv says why")
 
 
-def _print_study(summary: Summary) -> None:
+def print_study(summary: Summary) -> None:
+    """Print which solver is how fast."""
     found = standings(summary.rows)
     lines = [[s.solver, f"{s.right}/{s.tried}", s.timeouts, s.wrong, s.failed, s.mean_s] for s in found]
     counted = f"shift {shift_of(summary.rows):g} s; what is not solved, or wrong, counts as the limit"
@@ -81,7 +83,8 @@ def _print_study(summary: Summary) -> None:
         say(f"not run: {line}")
 
 
-def _print_training(summary: Summary) -> None:
+def print_training(summary: Summary) -> None:
+    """Print the iterations of a study of training, and what papers state."""
     from tutti.experiments.training.study import claims, stated_in
 
     lines = []
@@ -96,7 +99,8 @@ def _print_training(summary: Summary) -> None:
         print_table("what papers state", stated[0].HEADS, [one.cells for one in stated])
 
 
-def _print_resilience(summary: Summary) -> None:
+def print_losses(summary: Summary) -> None:
+    """Print what failures cost with the best method."""
     from tutti.experiments.resilience.losses import BEST, losses
 
     for case in losses(summary.rows):
@@ -104,16 +108,7 @@ def _print_resilience(summary: Summary) -> None:
         print_table(str(case), case.lines[0].HEADS[1:] if lines else [], [cells[1:] for cells in lines])
 
 
-_SHOWN = {
-    "schedules": _print_summary,
-    "solvers": _print_study,
-    "training": _print_training,
-    "failures": _print_resilience,
-}
-"""Functions that print the rows of a study, by its kind."""
-
-
-def _print_counts(summary: Summary) -> None:
+def print_counts(summary: Summary) -> None:
     """Print how many rows of each status there are, how many are not run, and where it all is."""
     counts = ", ".join(f"{count} {status}" for status, count in summary.counts.items()) or "none"
     left_out = " (results made by other code or another config are left out)" if summary.stale else ""
