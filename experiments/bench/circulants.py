@@ -4,12 +4,12 @@ Conjecture 1 (dissertation, A.6.4) says that every circulant has a BW-optimal BF
 is proven, Theorem 22 gives those of least diameter, and the paper checked up to 10^4 nodes. Here every
 network is checked on its own, exactly (`models.bfb.translations`), that its steps commute included:
 
-* Theorem 22's circulants, all sizes up to a limit and samples up to another: BW-optimal, and of diameter m;
-* circulants of more offsets, all small ones and samples: here the conjecture fails. The smallest exception
+* Theorem 22's circulants, all sizes up to a limit and samples up to another: BW-optimal, and of diameter m.
+* Circulants of more offsets, all small ones and samples: here the conjecture fails. The smallest exception
   is C(12, {1,3,4,5}), and C(15, {1,4,5}) among those of three offsets. In the latter 2, 3, 7 and their
   negatives are six of the eight nodes at distance 2. Only four of the six links can bring their shards, so
-  that U_2 is 6/4 and not 8/6;
-* all twisted tori a x b with every twist up to a small size, those of TPU v4 (n x 2n, n x n x 2n and
+  that U_2 is 6/4 and not 8/6.
+* All twisted tori a x b with every twist up to a small size, those of TPU v4 (n x 2n, n x n x 2n and
   n x 2n x 2n) up to a limit, and samples.
 
 This is no study of the runner: tens of thousands of networks, as many as a kind's seconds allow, give one
