@@ -9,8 +9,8 @@ network is checked on its own, exactly (`models.bfb.translations`), that its ste
   is C(12, {1,3,4,5}), and C(15, {1,4,5}) among those of three offsets. In the latter 2, 3, 7 and their
   negatives are six of the eight nodes at distance 2. Only four of the six links can bring their shards, so
   that U_2 is 6/4 and not 8/6.
-* All twisted tori a x b with every twist up to a small size, those of TPU v4 (n x 2n, n x n x 2n and
-  n x 2n x 2n) up to a limit, and samples.
+* Twisted tori: all a x b up to a small size with every twist, and samples of larger ones. Those of TPU v4,
+  of n x 2n, n x n x 2n and n x 2n x 2n, up to a limit.
 
 This is no study of the runner: tens of thousands of networks, as many as a kind's seconds allow, give one
 line for each kind.
