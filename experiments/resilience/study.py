@@ -283,7 +283,6 @@ def study_of(config: Config, methods: Mapping[str, Method]) -> Study:
         config,
         list(_tasks(config, methods)),
         config.table(RunTable, "run"),
-        report="tutti.experiments.resilience.report:write_page",
         columns=COLUMNS,
         settings={"time_limit_s": time_limit(config)},
     )

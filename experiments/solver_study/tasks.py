@@ -254,7 +254,6 @@ def study_of(given: Config, methods: Mapping[str, Method]) -> Study:
         given,
         make_tasks(config),
         config.machines,
-        report="tutti.experiments.solver_study.report:write_study_report",
         arrange=_arranged,
         columns=COLUMNS,
         folders=(LOGS,) if config.keep_logs else (),

@@ -12,10 +12,10 @@ from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import pyarrow as pa
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from tutti.experiments.old_names import current_label, current_name, current_options
 from tutti.experiments.registry import find_method
@@ -74,6 +74,12 @@ collective as fast as its proven bound, and ``saving`` is the share of ``time_s`
 STATED_COLUMNS = tuple(name for name, kind in COLUMNS.items() if kind == pa.float64())
 
 
+Name = Annotated[str, AfterValidator(current_name)]
+"""A method's name; one of an earlier version becomes that of today."""
+Label = Annotated[str, AfterValidator(current_label)]
+"""The same, perhaps with options."""
+
+
 class JobTable(Table):
     """``[[job]]``: a model or another tool's file, how it is divided, and how an iteration is run."""
 
@@ -99,19 +105,49 @@ class JobTable(Table):
     overlap: bool = True
 
 
-class TrainingMethodTable(Table):
+class Entrant(Table):
     """``[[method]]``: who makes the schedules; `others` says who makes those of some kinds.
 
     `networks` takes the place of the jobs', `jobs` are shell patterns of their names.
     """
 
-    name: str
-    label: str = ""
+    name: Name
+    label: Label = ""
     options: dict[str, Any] = Field(default_factory=dict)
-    others: dict[str, str] = Field(default_factory=dict)
+    others: dict[str, Name] = Field(default_factory=dict)
     networks: dict[str, str] = Field(default_factory=dict)
     formula: dict[str, Any] = Field(default_factory=dict)
     jobs: list[str] = Field(default=["*"], min_length=1)
+
+    def does(self, job: str) -> bool:
+        """Whether it takes part in a job."""
+        return matches(job, self.jobs)
+
+    def on(self, job: Job) -> dict[str, Network]:
+        """Return the network of each group; groups with the same text share one.
+
+        Raises
+        ------
+        InputError
+            If a group that communicates has none, or one of another size, or a formula lacks a collective.
+        """
+        found: dict[str, Any] = dict(job.networks) | self.networks
+        if self.name == FORMULA:
+            formula = _formula(self.formula)
+            for what in job.workload.communications:
+                if job.workload.parallelism.size(what.group) > 1:
+                    formula.time(what)  # refuses what it lacks
+            return dict.fromkeys(GROUPS, formula)
+        texts = {group: text for group, text in found.items() if isinstance(text, str)}
+        if texts and self.name == OWN:
+            group, text = next(iter(texts.items()))
+            raise InputError(f"'{OWN}' is for the networks of Calculon's system; {group} has {text}")
+        methods: dict[str | None, str] = {None: self.name}
+        methods |= self.others
+        made = {text: Scheduled(text, methods, self.options) for text in texts.values()}
+        networks = found | {group: made[text] for group, text in texts.items()}
+        check_groups(job.workload, {group: network.ranks for group, network in networks.items()})
+        return networks
 
 
 class StatedTable(Table):
@@ -122,48 +158,10 @@ class StatedTable(Table):
     value: float
     column: str = "time_s"
     job: str
-    method: str
+    method: Label
     over_column: str | None = None
-    over_method: str | None = None
+    over_method: Label | None = None
     note: str = ""
-
-
-@dataclass(frozen=True)
-class Entrant:
-    """A method, and what it is for: as its table."""
-
-    label: str
-    table: TrainingMethodTable
-    formula: Formula | None
-
-    def does(self, job: str) -> bool:
-        """Whether it takes part in a job."""
-        return matches(job, self.table.jobs)
-
-    def on(self, job: Job) -> dict[str, Network]:
-        """Return the network of each group; groups with the same text share one.
-
-        Raises
-        ------
-        InputError
-            If a group that communicates has none, or one of another size, or a formula lacks a collective.
-        """
-        found: dict[str, Any] = dict(job.networks) | self.table.networks
-        if self.formula is not None:
-            for what in job.workload.communications:
-                if job.workload.parallelism.size(what.group) > 1:
-                    self.formula.time(what)  # refuses what it lacks
-            return dict.fromkeys(GROUPS, self.formula)
-        texts = {group: text for group, text in found.items() if isinstance(text, str)}
-        if texts and self.table.name == OWN:
-            group, text = next(iter(texts.items()))
-            raise InputError(f"'{OWN}' is for the networks of Calculon's system; {group} has {text}")
-        methods: dict[str | None, str] = {None: self.table.name}
-        methods |= self.table.others
-        made = {text: Scheduled(text, methods, self.table.options) for text in texts.values()}
-        networks = found | {group: made[text] for group, text in texts.items()}
-        check_groups(job.workload, {group: network.ranks for group, network in networks.items()})
-        return networks
 
 
 def read_training(config: Config) -> tuple[list[Job], list[Entrant], list[StatedTable]]:
@@ -178,7 +176,7 @@ def read_training(config: Config) -> tuple[list[Job], list[Entrant], list[Stated
     """
     where, folder = config.path, Path(config.path).parent
     jobs = [at(one.where, _job, one.table, folder) for one in config.tables(JobTable, "job")]
-    methods = config.tables(TrainingMethodTable, "method")
+    methods = config.tables(Entrant, "method")
     entrants = [at(one.where, _entrant, one.table) for one in methods]
     _refuse_twice([job.name for job in jobs], f"{where}: [[job]]: name")
     for job in jobs:
@@ -188,11 +186,10 @@ def read_training(config: Config) -> tuple[list[Job], list[Entrant], list[Stated
         _refuse_twice([entrant.label for entrant in theirs], f"{where}: [[method]]: label")
         for entrant in theirs:
             at(f"{where}: job '{job.name}', method {entrant.label}", entrant.on, job)
-    stated = []
-    for one in config.tables(StatedTable, "stated"):
-        stated.append(_current_stated(one.table))
-        at(one.where, _check_stated, stated[-1], jobs, entrants)
-    return jobs, entrants, stated
+    stated = config.tables(StatedTable, "stated")
+    for one in stated:
+        at(one.where, _check_stated, one.table, jobs, entrants)
+    return jobs, entrants, [one.table for one in stated]
 
 
 def stated_in(directory: Path) -> list[StatedTable]:
@@ -205,7 +202,7 @@ def stated_in(directory: Path) -> list[StatedTable]:
     """
     tables = config_tables(directory).get("stated", [])
     placed = read_tables(StatedTable, tables, str(directory / MANIFEST), "stated")
-    return [_current_stated(one.table) for one in placed]
+    return [one.table for one in placed]
 
 
 def _refuse_twice(names: list[str], where: str) -> None:
@@ -256,10 +253,10 @@ def _groups(given: Mapping[str, int]) -> Parallelism:
     return Parallelism(**given)
 
 
-def _entrant(given: TrainingMethodTable) -> Entrant:
-    name, others = current_name(given.name), {kind: current_name(one) for kind, one in given.others.items()}
-    own: dict[str, Any] = {"name": name, "others": others, "options": current_options(name, given.options)}
-    for kind, other in others.items():
+def _entrant(given: Entrant) -> Entrant:
+    """Return it checked, with a label and its options' names of today."""
+    name, options = given.name, current_options(given.name, given.options)
+    for kind, other in given.others.items():
         if kind not in KINDS:
             raise InputError(f"others: unknown collective '{kind}'{suggestion(kind, KINDS)}")
         if other != BOUND:
@@ -267,9 +264,10 @@ def _entrant(given: TrainingMethodTable) -> Entrant:
     if given.formula and name != FORMULA:
         raise InputError(f"formula is for name = '{FORMULA}'")
     if name not in (FORMULA, BOUND, OWN):
-        build_options(find_method(name), own["options"])
-    formula = _formula(given.formula) if name == FORMULA else None
-    return Entrant(current_label(given.label or name), given.model_copy(update=own), formula)
+        build_options(find_method(name), options)
+    if name == FORMULA:
+        _formula(given.formula)
+    return given.model_copy(update={"options": options, "label": given.label or name})
 
 
 def _formula(given: Mapping[str, Any]) -> Formula:
@@ -287,12 +285,6 @@ def _formula(given: Mapping[str, Any]) -> Formula:
             raise InputError(f"formula: {kind} is {pair!r}; neither is negative")
         constants[kind] = (float(steps * alpha), float(factor / bandwidth))
     return Formula(constants, "formula")
-
-
-def _current_stated(table: StatedTable) -> StatedTable:
-    """Return a paper's number with the names of today, as rows are read with them."""
-    over = table.over_method and current_label(table.over_method)
-    return table.model_copy(update={"method": current_label(table.method), "over_method": over})
 
 
 def _check_stated(table: StatedTable, jobs: list[Job], entrants: list[Entrant]) -> None:
@@ -366,8 +358,8 @@ class TrainingTask(Task):
 
     def rows(self, status: str, message: str = "") -> list[Row]:
         """Return its row with what is known without running it."""
-        workload, table = self.job.workload, self.entrant.table
-        networks = {**self.job.networks, **table.networks} if self.entrant.formula is None else {}
+        workload, entrant = self.job.workload, self.entrant
+        networks = {**self.job.networks, **entrant.networks} if entrant.name != FORMULA else {}
         shown = {group: text for group, text in networks.items() if isinstance(text, str)}
         return [
             {
@@ -375,8 +367,8 @@ class TrainingTask(Task):
                 "model": workload.name,
                 "parallelism": str(workload.parallelism),
                 "ranks": workload.parallelism.ranks,
-                "method": self.entrant.label,
-                "options": options_text(table.options),
+                "method": entrant.label,
+                "options": options_text(entrant.options),
                 "networks": " ".join(f"{group}={text}" for group, text in shown.items()),
                 "status": status,
                 "message": message,
