@@ -9,10 +9,11 @@ from __future__ import annotations
 import multiprocessing
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from fractions import Fraction
 from functools import partial
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -41,7 +42,6 @@ from tutti.schedules.schedule import Clock, Schedule
 from tutti.schedules.simulation.simulate import simulate
 from tutti.schedules.verify import verify
 from tutti.topologies.text import parse_topology
-from tutti.topologies.topology import Topology
 
 NETWORKS = (
     "hypercube:2",
@@ -76,12 +76,13 @@ def compile_kernels() -> None:
             job.result()
 
 
-def _compile_methods(
-    names: Sequence[str], networks: Iterable[str] = NETWORKS, *, lowered: bool = False
-) -> None:
+def _compile_methods(names: Sequence[str], networks: Sequence[str] = NETWORKS, lowered: bool = False) -> None:
     """Run methods, verify and simulate their schedules, and lower them if asked to."""
-    for text in networks:
-        for schedule in _schedules(parse_topology(text), names):
+    for text, kind, name in product(networks, (*BY_ALLGATHER, Kind.ALL_TO_ALL), names):
+        topology, method = parse_topology(text), METHODS[name]
+        problem, options = Problem(topology, collective(kind, topology.num_ranks), SIZE), method.options()
+        if not method.refusal(problem, options):
+            schedule = method.synthesize(problem, options, np.random.default_rng(0))
             _use(schedule)
             if lowered:
                 judge(lower(schedule), interleavings=2)
@@ -129,16 +130,6 @@ def _compile_tacos() -> None:
         for kind in (Kind.ALLGATHER, Kind.ALLREDUCE):
             path = Path(folder) / f"{kind}.rounds"
             verify(synthesize_to(path, Problem(ring, collective(kind, 4)), TacosOptions(), rng))
-
-
-def _schedules(topology: Topology, names: Iterable[str]) -> Iterator[Schedule]:
-    for kind in (*BY_ALLGATHER, Kind.ALL_TO_ALL):
-        problem = Problem(topology, collective(kind, topology.num_ranks), SIZE)
-        for name in names:
-            method = METHODS[name]
-            options = method.options()
-            if not method.refusal(problem, options):
-                yield method.synthesize(problem, options, np.random.default_rng(0))
 
 
 def _use(schedule: Schedule) -> None:

@@ -19,7 +19,7 @@ import re
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, is_dataclass
 from enum import StrEnum
@@ -97,7 +97,7 @@ def registries() -> dict[PluginGroup, Registry]:
 
     methods, add_method = _found("experiments.registry:METHODS"), _found("experiments.registry:add_method")
     proofs, add_bound = _found("models.bounds.check:PROOFS"), _found("models.bounds.report:add_kind")
-    every = (
+    every: Iterable[Any] = (
         ("method", _found("schedules.method:Method"), methods, add_method, word, calls),
         ("family", _found("topologies.text:Family"), families, add_family, "[a-z][a-z0-9_]*", {}),
         ("bound", _found("models.bounds:BoundKind"), proofs, add_bound, word, {"find": 3, "prove": 3}),

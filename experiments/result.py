@@ -7,7 +7,7 @@ printed has units.
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -139,17 +139,9 @@ class Result:
     exact_for: str = ""
 
     @classmethod
-    def of(
-        cls,
-        made: Synthesized,
-        size: Fraction,
-        method: str,
-        options: str,
-        said: Sequence[str] = (),
-        exact_for: str = "",
-    ) -> Result:
-        """Return the result of a synthesis."""
-        return cls(made.schedule, size, method, options, made.seed, made.synth_s, tuple(said), exact_for)
+    def of(cls, made: Synthesized, size: Fraction, method: str, options: str, **more: Any) -> Result:
+        """Return the result of a synthesis; `more` are `said` and `exact_for`."""
+        return cls(made.schedule, size, method, options, made.seed, made.synth_s, **more)
 
     @property
     def time(self) -> float:

@@ -29,6 +29,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 import numpy as np
 
 from tutti.experiments.registry import find_method
+from tutti.experiments.runner.results import SCHEDULES, schedule_path
 from tutti.heuristics.nccl.constants import VERSION
 from tutti.heuristics.nccl.machine import NcclOptions
 from tutti.heuristics.nccl.method import METHOD, found, reckoned
@@ -132,26 +133,20 @@ def config(network: Path | str, kind: str, sizes: Sequence[str], methods: Sequen
 
 
 def tune(
-    rows: Sequence[Mapping[str, Any]],
-    read: Callable[[str], Path | None],
-    fits: Callable[[Schedule], Any],
-    grain: int,
-    most: int,
+    rows: Sequence[Mapping[str, Any]], form: ProgramFormat, options: Any, directory: Path, most: int
 ) -> Tuning:
-    """Choose among the schedules of a run.
+    """Choose among the schedules of a run, those that the format can have.
 
     Parameters
     ----------
     rows
         Of one network and collective (`experiments.runner.results`).
-    read
-        Returns the file of the schedule of a content hash.
-    fits
-        Raises `TuttiError` for a schedule that the format can't have.
-    grain
-        Units of an item, at most (`schedules.programs.rounding`).
+    form, options
+        The format.
+    directory
+        A folder whose folder ``runs`` has the run.
     most
-        Files.
+        Largest number of files.
 
     Raises
     ------
@@ -161,20 +156,21 @@ def tune(
     good = [row for row in rows if row["status"] == "ok" and row["schedule"]]
     sizes = sorted({int(row["size_bytes"]) for row in rows})
     bounds = {int(row["size_bytes"]): row["bound_us"] for row in good}
-    candidates, reasons = [], {}
+    candidates, reasons, trial = [], {}, directory / f"trial{form.suffix}"
     for digest, row in {row["schedule"]: row for row in good}.items():
-        path = read(digest)
+        path = schedule_path(directory / "runs" / SCHEDULES, digest)
         if path is None:
             continue
         tell(f"reading {row['method']}'s schedule")
-        schedule = rounded(read_schedule(path), grain)
+        schedule = rounded(read_schedule(path), options.units)
         verify(schedule)
         try:
-            fits(schedule)
+            form.write(schedule, trial, options)
         except TuttiError as error:
             reasons[row["method"]] = str(error)
             continue
         candidates.append(TuningCandidate(row["method"], row["options"] or "", schedule))
+    trial.unlink(missing_ok=True)
     if not candidates:
         why = "; ".join(f"{method}: {reason}" for method, reason in reasons.items())
         raise InputError(f"no method made a schedule that fits{': ' if why else ''}{why}")

@@ -4,13 +4,13 @@ Conjecture 1 (dissertation, A.6.4) says that every circulant has a BW-optimal BF
 is proven, Theorem 22 gives those of least diameter, and the paper checked up to 10^4 nodes. Here every
 network is checked on its own, exactly (`models.bfb.translations`), that its steps commute included:
 
-* Theorem 22's circulants, all sizes up to a limit and samples up to another: BW-optimal, and of diameter m;
-* circulants of more offsets, all small ones and samples: here the conjecture fails. The smallest exception
+* Theorem 22's circulants, all sizes up to a limit and samples up to another: BW-optimal, and of diameter m.
+* Circulants of more offsets, all small ones and samples: here the conjecture fails. The smallest exception
   is C(12, {1,3,4,5}), and C(15, {1,4,5}) among those of three offsets. In the latter 2, 3, 7 and their
   negatives are six of the eight nodes at distance 2. Only four of the six links can bring their shards, so
-  that U_2 is 6/4 and not 8/6;
-* all twisted tori a x b with every twist up to a small size, those of TPU v4 (n x 2n, n x n x 2n and
-  n x 2n x 2n) up to a limit, and samples.
+  that U_2 is 6/4 and not 8/6.
+* Twisted tori: all a x b up to a small size with every twist, and samples of larger ones. Those of TPU v4,
+  of n x 2n, n x n x 2n and n x 2n x 2n, up to a limit.
 
 This is no study of the runner: tens of thousands of networks, as many as a kind's seconds allow, give one
 line for each kind.
@@ -46,22 +46,28 @@ class CirculantCase(NamedTuple):
         As topology text.
     nodes
         N.
+    moves
+        The steps of its nodes.
     steps
         The diameter that it must have; None: any.
     """
 
     name: str
     nodes: int
+    moves: Int32Array
     steps: int | None = None
 
-    def moves(self) -> Int32Array:
-        """Return the steps of its nodes."""
-        family, _, rest = self.name.partition(":")
-        if family == "circulant":
-            _, *offsets = map(int, rest.split(","))
-            return circulant_moves(self.nodes, np.array(offsets, dtype=np.int64))
-        shape, _, twist = rest.partition("?twist=")
-        return torus_moves(tuple(map(int, shape.split("x"))), int(twist) if twist else None)
+
+def circulant(nodes: int, offsets: Sequence[int], steps: int | None = None) -> CirculantCase:
+    """Return the circulant of these offsets."""
+    name = f"circulant:{nodes},{','.join(map(str, offsets))}"
+    return CirculantCase(name, nodes, circulant_moves(nodes, np.array(offsets, dtype=np.int64)), steps)
+
+
+def twisted_torus(shape: tuple[int, ...], twist: int | None = None) -> CirculantCase:
+    """Return the twisted torus of these lengths; None: that of TPU v4."""
+    name = f"twisted_torus:{'x'.join(map(str, shape))}{'' if twist is None else f'?twist={twist}'}"
+    return CirculantCase(name, math.prod(shape), torus_moves(shape, twist))
 
 
 @dataclass
@@ -94,7 +100,7 @@ def check(what: str, cases: Iterable[CirculantCase], until: float = math.inf) ->
     """Check one network after the other, until a moment of `time.monotonic`."""
     found = CheckedFamily(what)
     for case in cases:
-        result = balance(case.moves())
+        result = balance(case.moves)
         if not result.optimal or result.reached != case.nodes or case.steps not in (None, result.steps):
             found.exceptions.append(case.name)
         found.sizes.append(case.nodes)
@@ -107,7 +113,7 @@ def theorem_22(sizes: Iterable[int]) -> Iterator[CirculantCase]:
     """Yield the circulants of two offsets of least diameter."""
     for n in sizes:
         one, other = least_offsets(n, 2)
-        yield CirculantCase(f"circulant:{n},{one},{other}", n, steps=one)
+        yield circulant(n, (one, other), steps=one)
 
 
 def random_circulants(largest: int, number: int, seed: int = 0) -> Iterator[CirculantCase]:
@@ -117,7 +123,7 @@ def random_circulants(largest: int, number: int, seed: int = 0) -> Iterator[Circ
         n = int(math.exp(rng.uniform(math.log(20), math.log(largest))))
         offsets = 1 + rng.choice((n - 1) // 2, size=int(rng.integers(2, 5)), replace=False)
         if math.gcd(n, *offsets.tolist()) == 1:
-            yield CirculantCase(f"circulant:{n},{','.join(map(str, sorted(offsets.tolist())))}", n)
+            yield circulant(n, sorted(offsets.tolist()))
             number -= 1
 
 
@@ -126,25 +132,24 @@ def all_circulants(largest: int, count: int) -> Iterator[CirculantCase]:
     for n in range(2 * count + 1, largest + 1):
         for offsets in itertools.combinations(range(1, (n + 1) // 2), count):
             if math.gcd(n, *offsets) == 1:
-                yield CirculantCase(f"circulant:{n},{','.join(map(str, offsets))}", n)
+                yield circulant(n, offsets)
 
 
 def all_twisted_tori(largest: int) -> Iterator[CirculantCase]:
     """Yield a x b for a, b >= 3 with every twist below b."""
     for a in range(3, largest // 3 + 1):
         for b in range(3, largest // a + 1):
-            for twist in range(b):
-                yield CirculantCase(f"twisted_torus:{a}x{b}?twist={twist}", a * b)
+            yield from (twisted_torus((a, b), twist) for twist in range(b))
 
 
 def tpu_tori(largest: int) -> Iterator[CirculantCase]:
     """Yield n x 2n, n x n x 2n and n x 2n x 2n, n >= 3."""
     for shape in ((1, 2), (1, 1, 2), (1, 2, 2)):
         for n in itertools.count(3):
-            nodes = math.prod(shape) * n ** len(shape)
-            if nodes > largest:
+            lengths = tuple(n * length for length in shape)
+            if math.prod(lengths) > largest:
                 break
-            yield CirculantCase(f"twisted_torus:{'x'.join(str(n * length) for length in shape)}", nodes)
+            yield twisted_torus(lengths)
 
 
 def random_twisted_tori(largest: int, number: int, seed: int = 0) -> Iterator[CirculantCase]:
@@ -153,7 +158,7 @@ def random_twisted_tori(largest: int, number: int, seed: int = 0) -> Iterator[Ci
     for _ in range(number):
         a = int(math.exp(rng.uniform(math.log(3), math.log(largest / 3))))
         b = int(math.exp(rng.uniform(math.log(3), math.log(largest / a))))
-        yield CirculantCase(f"twisted_torus:{a}x{b}?twist={int(rng.integers(b))}", a * b)
+        yield twisted_torus((a, b), int(rng.integers(b)))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -183,11 +183,12 @@ def _judge_xml(arguments: VerifyCommand) -> int:
     return _judge(arguments, warnings, lambda: judge_algo(algo, arguments.root), depth_of(algo))
 
 
+Judged = Callable[[], list[tuple[Program, Judgement]]]
+"""Returns a program in each of its places, judged."""
+
+
 def _judge(
-    arguments: VerifyCommand,
-    warnings: list[str],
-    judged: Callable[[], list[tuple[Program, Judgement]]],
-    depth: tuple[str, int] | None = None,
+    arguments: VerifyCommand, warnings: list[str], judged: Judged, depth: tuple[str, int] | None = None
 ) -> int:
     """Print the warnings, and whether a program does its collective, for each of its places.
 

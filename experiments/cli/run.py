@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,8 @@ from tutti.experiments.cli import Exit
 from tutti.experiments.cli.commands import ModelCommand, RunCommand, TuneCommand
 from tutti.experiments.cli.output import SHOWN, console, print_answer, print_json, print_table
 from tutti.experiments.printable import remark, say
-from tutti.experiments.runner.config import read_config
+from tutti.experiments.runner.config import KINDS, read_config
 from tutti.experiments.runner.judge import INSTANCE, method_columns
-from tutti.experiments.runner.results import schedule_path
 from tutti.experiments.runner.run import RunOptions, Summary, carry_out, run
 from tutti.experiments.runner.study import study_of
 from tutti.experiments.solver_study.milp_instances import find_model
@@ -48,41 +46,46 @@ def do_run(arguments: RunCommand) -> int:
         remark(summary.stopped)
         return Exit.INTERRUPTED
     if not options.quiet:
-        _SHOWN[config.kind](summary)
-        _print_counts(summary)
+        KINDS[config.kind].show(summary)
+        print_counts(summary)
     return Exit.NO if summary.failed else Exit.OK
 
 
-def _print_summary(summary: Summary) -> None:
+def print_summary(summary: Summary) -> None:
+    """Print the gaps of a study of schedules."""
     gaps = summary.gaps
     gaps = gaps[gaps["size_bytes"] == gaps.groupby(["topology", "collective"])["size_bytes"].transform("max")]
     if 0 < len(gaps) <= SHOWN.instances:
         methods = method_columns(gaps)
         columns = methods if len(methods) <= SHOWN.methods else ["best_method", "best_gap"]
+
+        def cell(gap: float | str | None) -> str | None:
+            return gap if isinstance(gap, str) else None if gap is None or gap != gap else f"{gap:.2%}"
+
         lines = []
         for line in gaps.to_dict("records"):
             topology, what, size = (line[name] for name in INSTANCE)
-            lines.append([topology, what, format_size(size), *(_gap(line[name]) for name in columns)])
+            lines.append([topology, what, format_size(size), *(cell(line[name]) for name in columns)])
         title = "gap to the proven bound, at the largest size"
         heads = [name.replace("_", " ") if len(methods) > SHOWN.methods else name for name in columns]
         print_table(title, ["topology", "collective", "size", *heads], lines)
         say("gap: time over the proven lower bound, less one, in %; -: no gap, results.csv says why")
 
 
-def _print_study(summary: Summary) -> None:
+def print_study(summary: Summary) -> None:
+    """Print which solver is how fast."""
     found = standings(summary.rows)
     lines = [[s.solver, f"{s.right}/{s.tried}", s.timeouts, s.wrong, s.failed, s.mean_s] for s in found]
-    title = (
-        f"shifted geometric mean of the seconds (shift {shift_of(summary.rows):g} s; "
-        "what is not solved, or wrong, counts as the limit)"
-    )
+    counted = f"shift {shift_of(summary.rows):g} s; what is not solved, or wrong, counts as the limit"
+    title = f"shifted geometric mean of the seconds ({counted})"
     print_table(title, ["solver", "right", "time-outs", "wrong", "failed", "mean (s)"], lines)
     for line in not_run(summary.rows):
         say(f"not run: {line}")
 
 
-def _print_training(summary: Summary) -> None:
-    from tutti.experiments.training.config import claims, stated_in
+def print_training(summary: Summary) -> None:
+    """Print the iterations of a study of training, and what papers state."""
+    from tutti.experiments.training.study import claims, stated_in
 
     lines = []
     for row in summary.rows:
@@ -96,7 +99,8 @@ def _print_training(summary: Summary) -> None:
         print_table("what papers state", stated[0].HEADS, [one.cells for one in stated])
 
 
-def _print_resilience(summary: Summary) -> None:
+def print_losses(summary: Summary) -> None:
+    """Print what failures cost with the best method."""
     from tutti.experiments.resilience.losses import BEST, losses
 
     for case in losses(summary.rows):
@@ -104,29 +108,13 @@ def _print_resilience(summary: Summary) -> None:
         print_table(str(case), case.lines[0].HEADS[1:] if lines else [], [cells[1:] for cells in lines])
 
 
-_SHOWN = {
-    "schedules": _print_summary,
-    "solvers": _print_study,
-    "training": _print_training,
-    "failures": _print_resilience,
-}
-"""Functions that print the rows of a study, by its kind."""
-
-
-def _print_counts(summary: Summary) -> None:
+def print_counts(summary: Summary) -> None:
     """Print how many rows of each status there are, how many are not run, and where it all is."""
     counts = ", ".join(f"{count} {status}" for status, count in summary.counts.items()) or "none"
     left_out = " (results made by other code or another config are left out)" if summary.stale else ""
     more = f"; {summary.missing} not run{left_out}" if summary.missing else ""
     where = f"report: {summary.report}" if summary.report else f"in {summary.directory}"
     say(f"{summary.done} rows: {counts}{more}; {where}")
-
-
-def _gap(gap: float | str | None) -> str | None:
-    """Return a gap in percent; a method's name as it is."""
-    if isinstance(gap, str):
-        return gap
-    return None if gap is None or gap != gap else f"{gap:.2%}"
 
 
 def do_tune(arguments: TuneCommand) -> int:
@@ -154,10 +142,7 @@ def do_tune(arguments: TuneCommand) -> int:
     if summary.interrupted:
         remark("stopped; the same command continues")
         return Exit.INTERRUPTED
-    read, trial = partial(schedule_path, out / "runs" / "schedules"), out / f"trial{form.suffix}"
-    fits = partial(form.write, path=trial, options=options)
-    chosen = tuning.tune(summary.rows, read, fits, options.units, arguments.files)
-    trial.unlink()
+    chosen = tuning.tune(summary.rows, form, options, out, arguments.files)
     said = tuning.write(chosen, form, options, out)
     loader = form.loader([out.resolve() / line["file"] for line in said])
     (out / "load.env").write_text(loader + "\n")

@@ -191,7 +191,7 @@ class FailureTask(Task):
     def rows(self, status: str, message: str = "") -> list[Row]:
         """Return one row with what is known without running it."""
         first = self.whole[0]
-        known = {"topology": first.topology}
+        known: Row = {"topology": first.topology}
         known |= {name: first.known[name] for name in ("nodes", "switches", "links")}
         known |= {"failed": self.failed, "left": self.left, "collective": str(first.collective)}
         known |= {"size_bytes": self.size, "kind": self.what, "failures": self.count}
@@ -283,7 +283,6 @@ def study_of(config: Config, methods: Mapping[str, Method]) -> Study:
         config,
         list(_tasks(config, methods)),
         config.table(RunTable, "run"),
-        report="tutti.experiments.resilience.report:write_page",
         columns=COLUMNS,
         settings={"time_limit_s": time_limit(config)},
     )

@@ -148,12 +148,15 @@ class StudyKind(NamedTuple):
     page
         ``"module:NAME"`` below `tutti.experiments` of the function that draws the page of a folder of
         results.
+    shown
+        The name in `cli.run` of the function that prints what came out.
     needed, others
         The tables that a config must have, and those that it may have.
     """
 
     plan: str
     page: str
+    shown: str
     needed: tuple[str, ...]
     others: tuple[str, ...] = ()
 
@@ -161,14 +164,21 @@ class StudyKind(NamedTuple):
         """Draw the page of a folder of results, in `page` or else in the folder, and return its path."""
         return load(f"tutti.experiments.{self.page}")(directory, page=page)
 
+    def show(self, summary: Any) -> None:
+        """Print what came out of a run, of its `runner.run.Summary`."""
+        load(f"tutti.experiments.cli.run:{self.shown}")(summary)
+
 
 _COMPARED, _RUN = ("topology", "collective", "method"), ("run", "report")
 _SOLVED, _TRAINED = ("study", "instance", "solver"), ("job", "method")
+_FAILED, _MORE = (*_COMPARED, "failures"), ("stated", "run")
 KINDS = {
-    "schedules": StudyKind("runner.plan", "report:write_report", _COMPARED, _RUN),
-    "solvers": StudyKind("solver_study.tasks", "solver_study.report:write_study_report", _SOLVED),
-    "training": StudyKind("training.study", "training.report:write_page", _TRAINED, ("stated", "run")),
-    "failures": StudyKind("resilience.study", "resilience.report:write_page", (*_COMPARED, "failures"), _RUN),
+    "schedules": StudyKind("runner.plan", "report:write_report", "print_summary", _COMPARED, _RUN),
+    "solvers": StudyKind(
+        "solver_study.tasks", "solver_study.report:write_study_report", "print_study", _SOLVED
+    ),
+    "training": StudyKind("training.study", "training.report:write_page", "print_training", _TRAINED, _MORE),
+    "failures": StudyKind("resilience.study", "resilience.report:write_page", "print_losses", _FAILED, _RUN),
 }
 """The kinds of studies that a config can be."""
 MARKS = {"study": "solvers", "instance": "solvers", "job": "training", "failures": "failures"}
@@ -310,7 +320,7 @@ def read_tables(
 def read_table(kind: type[T], values: Mapping[str, Any] | str, where: str) -> T:
     """Return a table, or one in a JSON text, checked strictly; an error names the place and the key."""
     try:
-        return (kind.model_validate_json if isinstance(values, str) else kind.model_validate)(values)
+        return kind.model_validate_json(values) if isinstance(values, str) else kind.model_validate(values)
     except ValidationError as error:
         # A misspelt key explains the missing one.
         first = min(error.errors(), key=lambda details: details["type"] != "extra_forbidden")

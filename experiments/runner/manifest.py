@@ -9,6 +9,7 @@ import os
 import platform
 import re
 import tomllib
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -50,41 +51,27 @@ def task_key(kind: str, *parts: Any) -> str:
 @cache
 def versions() -> dict[str, str]:
     """Return the version of Python, of tutti and of everything that it depends on."""
-    try:
+    found = {"python": platform.python_version(), "tutti": installed_version(), "code": code_digest()}
+    with suppress(importlib.metadata.PackageNotFoundError):
         needed = importlib.metadata.requires(DISTRIBUTION) or []
-    except importlib.metadata.PackageNotFoundError:
-        needed = []
-    names = {re.split(r"[^\w.-]", text, maxsplit=1)[0] for text in needed}
-    found = {name: version for name in sorted(names) if (version := _version(name))}
-    return {"python": platform.python_version(), "tutti": installed_version(), "code": code_digest(), **found}
-
-
-def _version(name: str) -> str | None:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return None
+        for name in sorted({re.split(r"[^\w.-]", text, maxsplit=1)[0] for text in needed}):
+            with suppress(importlib.metadata.PackageNotFoundError):
+                found[name] = importlib.metadata.version(name)
+    return found
 
 
 def machine() -> dict[str, Any]:
     """Return what the run was made on."""
+    cores = Path("/proc/cpuinfo")
+    named = re.search(r"model name\s*:\s*(.*)", cores.read_text() if cores.exists() else "")
     return {
         "system": platform.system(),
         "release": platform.release(),
         "architecture": platform.machine(),
-        "processor": _processor(),
+        "processor": named[1] if named else platform.processor(),
         "cores": os.cpu_count(),
         "memory_bytes": psutil.virtual_memory().total,
     }
-
-
-def _processor() -> str:
-    try:
-        text = Path("/proc/cpuinfo").read_text()
-    except OSError:
-        return platform.processor()
-    named = re.search(r"model name\s*:\s*(.*)", text)
-    return named[1] if named else platform.processor()
 
 
 def read_manifest(directory: Path) -> dict[str, Any]:

@@ -72,13 +72,7 @@ class Reporter:
     """
 
     def __init__(
-        self,
-        console: Console,
-        tasks: Iterable[Task],
-        todo: Iterable[Task],
-        where: str,
-        *,
-        quiet: bool = False,
+        self, console: Console, tasks: Iterable[Task], todo: Iterable[Task], where: str, quiet: bool = False
     ) -> None:
         self._console, self._where, self._quiet = console, where, quiet
         self._all, self._left = _rows(tasks), _rows(todo)

@@ -251,7 +251,7 @@ class Study:
     config: Config
     tasks: Sequence[Task]
     machines: MachinesTable = field(default_factory=MachinesTable)
-    report: Callable[[Path], Path] | str | None = None
+    report: Callable[[Path], Path] | None = None
     arrange: Callable[[Sequence[Any], Outcomes], Iterator[list[Row]]] = in_order
     columns: Mapping[str, Any] = field(default_factory=lambda: COLUMNS)
     keep_schedules: str = "none"
@@ -264,7 +264,7 @@ class Study:
 
     def write_report(self, directory: Path) -> Path | None:
         """Write the report of a folder of results, and return its path; None if the kind has none."""
-        if callable(self.report):
+        if self.report is not None:
             return self.report(directory)
         return KINDS[self.config.kind].draw(directory) if self.config.kind in KINDS else None
 

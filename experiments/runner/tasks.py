@@ -176,8 +176,8 @@ def synthesize_best(
 
 def _synthesize_once(
     method: Method, problem: Problem, options: Any, seed: int, notify: Callable[[str], None]
-) -> tuple[Schedule, float]:
-    """Return a schedule and the seconds that it took.
+) -> tuple[Any, float]:
+    """Return what a method makes, which is not verified yet, and the seconds that it took.
 
     The first synthesis of a process compiles or loads kernels and imports modules. That time is also in the
     method's own times (``build_s``, ``solve_s``), so a short synthesis is repeated. A method that tried

@@ -242,7 +242,6 @@ def study_of(given: Config, methods: Mapping[str, Method]) -> Study:
         given,
         make_tasks(config),
         table,
-        report="tutti.experiments.solver_study.report:write_study_report",
         arrange=_arranged,
         columns=COLUMNS,
         folders=(LOGS,) if table.keep_logs else (),

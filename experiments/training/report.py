@@ -25,7 +25,7 @@ from tutti.experiments.report.tables import (
 )
 from tutti.experiments.runner.results import read_rows
 from tutti.experiments.runner.study import REPORT
-from tutti.experiments.training.config import Claim, StatedTable, claims, stated_in
+from tutti.experiments.training.study import Claim, StatedTable, claims, stated_in
 from tutti.topologies.units import MICRO, duration
 
 PARTS = {"compute": "compute_s", "bubble": "bubble_s", "activations": "activations_s", "weights": "weights_s"}

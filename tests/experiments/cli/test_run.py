@@ -8,7 +8,7 @@ import pytest
 from tests.experiments.cli.commands import write_smoke
 from tests.experiments.report.test_page import row
 from tutti.experiments.cli.output import SHOWN
-from tutti.experiments.cli.run import _print_counts, _print_summary
+from tutti.experiments.cli.run import print_counts, print_summary
 from tutti.experiments.runner import run as runner
 from tutti.experiments.runner.judge import GAPS, GapTableBuilder
 from tutti.experiments.runner.results import read_frame, write_csv
@@ -25,8 +25,8 @@ def printed(count, folder, capsys):
     gaps.add(rows)
     write_csv(gaps.frame(), folder / GAPS)
     summary = Summary(folder, Counter(ok=count), missing=0)
-    _print_summary(summary)
-    _print_counts(summary)
+    print_summary(summary)
+    print_counts(summary)
     return capsys.readouterr().out
 
 

@@ -4,8 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from tutti.experiments.training.config import BOUND, Scheduled
-from tutti.experiments.training.workload import SEND, Communication, Formula
+from tutti.experiments.training.workload import BOUND, SEND, Communication, Formula, Scheduled
 from tutti.schedules.collective import Kind
 from tutti.topologies.errors import InputError
 

@@ -9,8 +9,7 @@ from tutti.experiments.cli import main
 from tutti.experiments.registry import METHODS as ALL_METHODS
 from tutti.experiments.runner.config import read_config
 from tutti.experiments.runner.results import current_row, read_rows
-from tutti.experiments.training.config import claims, read_training
-from tutti.experiments.training.study import study_of
+from tutti.experiments.training.study import claims, read_training, study_of
 from tutti.topologies.errors import InputError
 
 NETWORK = '"ring:4?bandwidth=1GB/s&alpha=1us"'
@@ -161,7 +160,7 @@ def test_names_of_earlier_versions_are_read_in_methods_and_stated_numbers(tmp_pa
     stated = STATED.replace('"ring"', '"stepwise"').replace('over_method = "half"', 'over_column = "time_s"')
     path = config(tmp_path, methods=methods, stated=stated)
     jobs, entrants, papers = read_training(read_config(path))
-    assert entrants[0].table.options == {"min_steps": True}  # as its rows show them
+    assert entrants[0].options == {"min_steps": True}  # as its rows show them
     networks = entrants[0].on(jobs[0])["dp"]
     assert networks.methods == {None: "shortest_path_all_to_all", "allreduce": "min_latency"}
     row = {"job": "gpt2", "method": "stepwise", "status": "ok", "weights_s": 3.0, "time_s": 2.0}

@@ -154,13 +154,13 @@ def test_twisted_tori_are_bandwidth_optimal():
 
 def test_samples_are_the_same_each_time():
     one, other = (list(random_circulants(1000, 5)) for _ in range(2))
-    assert one == other
+    assert [case.name for case in one] == [case.name for case in other]
     assert all(7 <= case.nodes <= 1000 for case in one)
 
 
 def test_a_wrong_diameter_is_an_exception():
     case = next(theorem_22([100]))
-    assert check("", [type(case)(case.name, case.nodes, case.steps + 1)]).exceptions == [case.name]
+    assert check("", [case._replace(steps=case.steps + 1)]).exceptions == [case.name]
 
 
 def test_the_command_says_what_was_checked(capsys):
