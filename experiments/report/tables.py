@@ -272,8 +272,10 @@ def escaped(text: str) -> str:
     return "".join((SIGNS | GREEK).get(letter, letter) for letter in text)
 
 
-_TIME_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
-_LONG = ((172_800, 86_400, "d"), (7200, 3600, "h"))
+_UNITS = (
+    *((172_800, 86_400, "d"), (7200, 3600, "h"), (0.9995, 1, "s"), (0.9995e-3, 1e-3, "ms")),
+    *((0.9995e-6, 1e-6, "us"), (0, 1e-9, "ns")),
+)
 """From how many seconds on a unit is used, its seconds, its name."""
 
 
@@ -338,10 +340,7 @@ def seconds(value: float | None, digits: int = 3) -> str:
         return ""
     if value == 0:
         return "0 s"
-    for least, long, unit in _LONG:
-        if abs(value) >= least:
-            return f"{number(value / long, digits)} {unit}"
-    scale, unit = next((pair for pair in _TIME_UNITS if abs(value) >= 0.9995 * pair[0]), _TIME_UNITS[-1])
+    scale, unit = next((scale, unit) for least, scale, unit in _UNITS if abs(value) >= least)
     return f"{number(value / scale, digits)} {unit}"
 
 

@@ -6,7 +6,7 @@ Of each method there are three rows: its schedule of the whole network *rerouted
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -204,7 +204,15 @@ class FailureTask(Task):
         except Disconnected as error:
             return TaskOutcome(DISCONNECTED, self.rows(DISCONNECTED, str(error)))
         rows = [row for one in self.whole for row in _rows(self, one, left, place)]
-        return TaskOutcome("ok", _judged(self, left, rows))
+        size, made = Fraction(self.size), [row for row in rows if row["status"] == "ok"]
+        bound = ProvenBound.of(left, self.whole[0].collective, size)
+        for row in made:
+            bound = bound.or_better(own_bounds(row.pop("schedule")), size)
+        for row in made:
+            row |= bound_columns(row["time_us"], bound)
+            if too_fast(row):
+                raise TuttiError(f"{row['method']}, {row['made']}: {row['time_us']:.9g} us beats the bound")
+        return TaskOutcome("ok", rows)
 
 
 _whole: dict[tuple[str, int], tuple[Schedule, int, float]] = {}
@@ -256,19 +264,6 @@ def _rows(task: FailureTask, one: SynthesisTask, left: Topology, place: Workplac
             continue
         row |= {"transfers": len(schedule), "synth_s": took, "time_us": time * MICRO, "schedule": schedule}
         yield row | {"loss": time / seconds - 1 if seconds else None}
-
-
-def _judged(task: FailureTask, left: Topology, rows: Sequence[Row]) -> list[Row]:
-    """Return rows with gaps to the best bound that is known of what is left."""
-    size, made = Fraction(task.size), [row for row in rows if row["status"] == "ok"]
-    bound = ProvenBound.of(left, task.whole[0].collective, size)
-    for row in made:
-        bound = bound.or_better(own_bounds(row.pop("schedule")), size)
-    for row in made:
-        row |= bound_columns(row["time_us"], bound)
-        if too_fast(row):
-            raise TuttiError(f"{row['method']}, {row['made']}: {row['time_us']:.9g} us beats the bound")
-    return list(rows)
 
 
 def study_of(config: Config, methods: Mapping[str, Method]) -> Study:

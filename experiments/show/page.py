@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import json
 import os
 import sys
 import tempfile
@@ -14,7 +13,6 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
-from markupsafe import Markup
 
 from tutti.experiments.printable import printable
 from tutti.experiments.show.drawing import (
@@ -161,17 +159,14 @@ def in_notebook() -> bool:
     return shell is not None and hasattr(shell.get_ipython(), "kernel")
 
 
-def topology_page(topology: Topology) -> Page:
-    """Return the page of a network: its picture, and its links as a table."""
-    count = topology.num_switches
-    switches = f", {count} switch{'es' * (count > 1)}" if count else ""
-    lead = f"{topology.num_ranks} ranks{switches}, {topology.num_links} links"
-    return _page(topology.name, topology, lead=lead, notes=list(topology.notes))
-
-
 def page_of(what: Topology | Schedule, size: Fraction | None = None) -> Page:
-    """Return the page of a network, or of a verified schedule at a size."""
-    return topology_page(what) if isinstance(what, Topology) else schedule_page(what, size)
+    """Return the page of a network, with its links as a table, or of a verified schedule at a size."""
+    if isinstance(what, Schedule):
+        return schedule_page(what, size)
+    count = what.num_switches
+    switches = f", {count} switch{'es' * (count > 1)}" if count else ""
+    lead = f"{what.num_ranks} ranks{switches}, {what.num_links} links"
+    return _page(what.name, what, lead=lead, notes=list(what.notes))
 
 
 def schedule_page(schedule: Schedule, size: Fraction | None = None) -> Page:
@@ -189,7 +184,7 @@ def schedule_page(schedule: Schedule, size: Fraction | None = None) -> Page:
     InputError
         As `schedules.simulation.simulate.simulate`.
     """
-    size = default_size(schedule, size)
+    size = size or schedule.size or DEFAULT_SIZE
     topology, shown = schedule.topology, film(schedule, size)
     moves = "one transfer" if len(schedule) == 1 else f"{len(schedule)} transfers"
     lead = [f"M = {format_size(size)}", f"{moves}, {schedule.clock} clock"]
@@ -204,11 +199,6 @@ def schedule_page(schedule: Schedule, size: Fraction | None = None) -> Page:
         loads=loads,
         film=shown,
     )
-
-
-def default_size(schedule: Schedule, size: Fraction | None) -> Fraction:
-    """Return the size at which a schedule is played: what is asked for, what it was made for, or 1 MB."""
-    return size or schedule.size or DEFAULT_SIZE
 
 
 def _said(schedule: Schedule, shown: Film | None) -> list[str]:
@@ -235,7 +225,7 @@ def _page(
     drawn = topology.num_links <= MOST_LINKS
     if not drawn:
         text = f"Networks of up to {MOST_LINKS} links are drawn; here are {topology.num_links}."
-        notes = [*notes, text]
+        film, notes = None, [*notes, text]
     page = templates(TEMPLATES).get_template("page.html")
     text = page.render(
         title=title,
@@ -246,8 +236,8 @@ def _page(
         levels=LEVELS,
         busiest=None if loads is None else seconds(float((loads / rates(topology)).max(initial=0))),
         rows=_rows(topology, loads) if drawn else [],
-        data=_data(topology, film) if film is not None and drawn else None,
-        scripts=["network.js"] * drawn + ["show.js"] * (film is not None and drawn),
+        data=None if film is None else film.document(topology),
+        scripts=["network.js"] * drawn + ["show.js"] * (film is not None),
     )
     return Page(title, text)
 
@@ -260,13 +250,3 @@ def _rows(topology: Topology, loads: FloatArray | None) -> list[list[str]]:
         costs = (format_bandwidth(topology.bandwidth[link]), seconds(float(topology.alpha[link])))
         rows.append([topology.link_name(link), *costs, *([] if loads is None else [amount(loads[link])])])
     return rows
-
-
-def _data(topology: Topology, film: Film) -> Markup:
-    """Return the player's data as a script element may hold it."""
-    document = {
-        **film.document,
-        "links": [topology.link_name(link) for link in range(topology.num_links)],
-        "ranks": list(topology.labels[: topology.num_ranks]),
-    }
-    return Markup(json.dumps(document, separators=(",", ":")).replace("<", "\\u003c"))

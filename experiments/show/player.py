@@ -15,6 +15,7 @@ from tutti.schedules.schedule import Clock, Schedule
 from tutti.schedules.simulation.pipelining import best_slices
 from tutti.schedules.simulation.simulate import SimulationOptions, watch
 from tutti.topologies.exact import FloatArray, Int64Array
+from tutti.topologies.topology import Topology
 
 MOST_BARS = 4096
 """Messages, each once for every link of its route, that are played: some 2,000 through a switch each."""
@@ -69,15 +70,19 @@ class Film:
         found = np.rint(parts).astype(int).T.tolist()
         return {rank: (red, green, blue) for rank, (red, green, blue) in zip(ranks, found, strict=True)}
 
-    @property
-    def document(self) -> dict[str, Any]:
-        """The page's data: ``bars`` are message, link, begin, end, bytes, step and owners each.
+    def document(self, topology: Topology) -> dict[str, Any]:
+        """Return the page's data: ``bars`` are message, link, begin, end, bytes, step and owners each.
 
-        ``colours`` are an owner and its colour each.
+        ``colours`` are an owner and its colour each, ``links`` and ``ranks`` the names of the network's.
         """
         columns = (self.message, self.link, self.begin, self.end, self.bytes, self.step)
-        bars = zip(*(column.tolist() for column in columns), self.owners, strict=True)
-        return {"time": self.time, "bars": list(bars), "colours": list(self.colours.items())}
+        return {
+            "time": self.time,
+            "bars": list(zip(*(column.tolist() for column in columns), self.owners, strict=True)),
+            "colours": list(self.colours.items()),
+            "links": [topology.link_name(link) for link in range(topology.num_links)],
+            "ranks": topology.labels[: topology.num_ranks],
+        }
 
 
 def film(schedule: Schedule, size: Fraction) -> Film | None:

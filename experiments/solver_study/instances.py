@@ -38,7 +38,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -48,10 +48,8 @@ from tutti.schedules.collective import Kind, collective
 from tutti.topologies.errors import Unsupported
 from tutti.topologies.exact import FloatArray
 from tutti.topologies.graphs.shortest_paths import hop_distances
+from tutti.topologies.options import Options
 from tutti.topologies.topology import Topology
-
-if TYPE_CHECKING:
-    from tutti.models.all_to_all.optimum import FlowProgram
 
 PROOF_SECONDS = 60.0
 """How long the proof of an allreduce optimum may take, once an instance; what is proven by then counts."""
@@ -110,7 +108,7 @@ class StudyModel:
     entries
         About how many nonzeros its matrix has; of BFB's and mixed-integer programs at most.
     options
-        A frozen dataclass that checks itself, which `build` and `entries` also take; None: without options.
+        Checks itself; where it has fields, `build` and `entries` also take it.
     """
 
     name: str
@@ -118,12 +116,12 @@ class StudyModel:
     kind: Kind
     build: Callable[..., SolverInstance]
     entries: Callable[..., int]
-    options: type[Any] | None = None
+    options: type[Options] = Options
 
-    def given(self, text: str, options: Any) -> StudyModel:
+    def given(self, text: str, options: Options) -> StudyModel:
         """Return the model with its options, under a name that says them."""
         made = {name: partial(getattr(self, name), options=options) for name in ("build", "entries")}
-        return replace(self, name=text, options=None, **made)
+        return replace(self, name=text, options=Options, **made)
 
     def memory(self, topology: Topology) -> int:
         """Return about how many bytes building and writing it takes."""
@@ -256,6 +254,7 @@ def timed(build: Callable[[], Any]) -> tuple[CompiledModel, float]:
 
 
 def _bfb(topology: Topology) -> SolverInstance:
+    """BFB's linear programs (3.1) of all nodes and steps as one."""
     from tutti.models.bfb.method import METHOD
     from tutti.schedules.method import Problem
 
@@ -266,39 +265,34 @@ def _bfb(topology: Topology) -> SolverInstance:
 
 
 def _routing(topology: Topology) -> SolverInstance:
+    """The routing relaxation of allgather."""
     compiled, seconds = timed(lambda: routing_model(topology))
     return SolverInstance(compiled, seconds, routing_optimum(topology), "bottleneck cut, exact")
 
 
 def _all_to_all(topology: Topology) -> SolverInstance:
+    """All-to-all as a multi-commodity flow, aggregated by source (A.1)."""
+    from tutti.models.all_to_all.certificate import upper_bound
     from tutti.models.all_to_all.demand import Demand
-    from tutti.models.all_to_all.optimum import FlowProgram
+    from tutti.models.all_to_all.optimum import FlowProgram, best_lengths
+    from tutti.models.all_to_all.rounding import exact_flow
 
     demand = Demand.of(topology, collective(Kind.ALL_TO_ALL, topology.num_ranks))
     program = FlowProgram(demand)
+    unit = Fraction(int(demand.amounts.max()), demand.denominator) / max(topology.bandwidth)
 
     def certify(values: FloatArray | None, duals: FloatArray | None) -> Bounds:
-        return _rate_bounds(program, values, duals)
+        """Return bounds on f: the time is proven, and f is the inverse of it in the model's units."""
+        fastest, _ = best_lengths(demand, None if duals is None else program.lengths(duals))
+        if values is None or not values[-1] > 0:
+            return None, unit / fastest
+        return unit / upper_bound(exact_flow(demand, program.flows(values))), unit / fastest
 
     return SolverInstance(program.compiled, program.build_s, None, "lengths and a flow, in integers", certify)
 
 
-def _rate_bounds(program: FlowProgram, values: FloatArray | None, duals: FloatArray | None) -> Bounds:
-    """Return bounds on f: the time is proven, and f is the inverse of it in the model's units."""
-    from tutti.models.all_to_all.certificate import upper_bound
-    from tutti.models.all_to_all.optimum import best_lengths
-    from tutti.models.all_to_all.rounding import exact_flow
-
-    demand = program.demand
-    unit = Fraction(int(demand.amounts.max()), demand.denominator) / max(demand.topology.bandwidth)
-    fastest, _ = best_lengths(demand, None if duals is None else program.lengths(duals))
-    if values is None or not values[-1] > 0:
-        return None, unit / fastest
-    slowest = upper_bound(exact_flow(demand, program.flows(values)))
-    return unit / slowest, unit / fastest
-
-
 def _allreduce(topology: Topology) -> SolverInstance:
+    """Allreduce by in-trees and out-trees, its max-flows written out (B.5)."""
     from tutti.models.allreduce import allreduce_optimum
     from tutti.models.allreduce.model import allreduce_model
 
@@ -328,33 +322,22 @@ def _allreduce_entries(topology: Topology) -> int:
     return 8 * ranks * (arcs + ranks) + (3 * ranks * links if topology.num_switches else 0)
 
 
-def _routing_entries(topology: Topology) -> int:
-    return 4 * topology.num_ranks**2 * topology.num_links
+def said_of(build: Callable[..., Any]) -> str:
+    """Return the first line of a function's text, without the point."""
+    return (build.__doc__ or "").partition("\n")[0].rstrip(".")
 
 
-BFB = StudyModel(
-    "bfb", "BFB's linear programs (3.1) of all nodes and steps as one", Kind.ALLGATHER, _bfb, _flow_entries
-)
-MCF = StudyModel(
-    "mcf",
-    "all-to-all as a multi-commodity flow, aggregated by source (A.1)",
-    Kind.ALL_TO_ALL,
-    _all_to_all,
-    _flow_entries,
-)
-ALLREDUCE = StudyModel(
-    "allreduce",
-    "allreduce by in-trees and out-trees, its max-flows written out (B.5)",
-    Kind.ALLREDUCE,
-    _allreduce,
-    _allreduce_entries,
-)
-ROUTING = StudyModel(
-    "routing", "the routing relaxation of allgather", Kind.ALLGATHER, _routing, _routing_entries
-)
-OLD = (
-    replace(BFB, name="bfb-pyomo", summary="another name of bfb"),
-    replace(MCF, name="all-to-all-pyomo", summary="another name of mcf"),
-)
-MODELS: dict[str, StudyModel] = {model.name: model for model in (BFB, MCF, ALLREDUCE, ROUTING, *OLD)}
+MODELS: dict[str, StudyModel] = {
+    name: StudyModel(name, said_of(build), kind, build, entries)
+    for name, kind, build, entries in (
+        ("bfb", Kind.ALLGATHER, _bfb, _flow_entries),
+        ("mcf", Kind.ALL_TO_ALL, _all_to_all, _flow_entries),
+        ("allreduce", Kind.ALLREDUCE, _allreduce, _allreduce_entries),
+        ("routing", Kind.ALLGATHER, _routing, lambda network: 4 * network.num_ranks**2 * network.num_links),
+    )
+}
 """The models of a study; a new one is an entry here."""
+MODELS |= {
+    old: replace(MODELS[name], name=old, summary=f"another name of {name}")
+    for old, name in (("bfb-pyomo", "bfb"), ("all-to-all-pyomo", "mcf"))
+}

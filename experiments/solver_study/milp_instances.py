@@ -24,13 +24,20 @@ import numpy as np
 from scipy.sparse import eye_array, vstack
 
 from tutti.experiments.old_names import current_model
-from tutti.experiments.solver_study.instances import MODELS, Bounds, SolverInstance, StudyModel, timed
+from tutti.experiments.solver_study.instances import (
+    MODELS,
+    Bounds,
+    SolverInstance,
+    StudyModel,
+    said_of,
+    timed,
+)
 from tutti.models.solvers import CompiledModel, HighsOptions, SolutionStatus, solve
 from tutti.schedules.collective import Kind, collective
 from tutti.schedules.method import Problem
 from tutti.topologies.errors import InputError, Unsupported, suggestion
 from tutti.topologies.exact import FloatArray, frozen
-from tutti.topologies.options import Options, Whole
+from tutti.topologies.options import Options, Whole, parse_assignments
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import parse_size
 
@@ -188,21 +195,18 @@ class TacclProgram(Options):
 
 
 @dataclass(frozen=True)
-class SteppedProgram(Options):
-    """Options of SCCL's and TE-CCL's programs.
+class ChunkedProgram(Options):
+    """Options of TE-CCL's program.
 
     Parameters
     ----------
     chunks
         A shard.
-    steps
-        S of SCCL; 0: the fewest.
     """
 
-    OWNER: ClassVar[str] = "model sccl"
+    OWNER: ClassVar[str] = "model teccl"
 
     chunks: Annotated[int, Whole(1)] = 1
-    steps: Annotated[int, Whole(0)] = 0
 
     def instance(self, topology: Topology) -> Any:
         """Return chunks and links; raises where there are switches."""
@@ -214,10 +218,12 @@ class SteppedProgram(Options):
 
 
 @dataclass(frozen=True)
-class ChunkedProgram(SteppedProgram):
-    """Options of TE-CCL's program: those of SCCL's without the steps."""
+class SteppedProgram(ChunkedProgram):
+    """Options of SCCL's program: those of TE-CCL's, and S, the `steps`; 0: the fewest."""
 
-    steps: int = dataclasses.field(default=0, init=False)
+    OWNER: ClassVar[str] = "model sccl"
+
+    steps: Annotated[int, Whole(0)] = 0
 
 
 def _checked(compiled: CompiledModel, seconds: float, proven: Fraction | None) -> SolverInstance:
@@ -231,10 +237,11 @@ def _checked(compiled: CompiledModel, seconds: float, proven: Fraction | None) -
 
 
 def _routing(topology: Topology, options: TacclProgram) -> SolverInstance:
-    """Return equations 1 to 15; where all sends take the same, every time is a whole number of them.
+    """TACCL's routing, equations 1 to 15.
 
-    That loses no optimum: with the paths fixed, the earliest starts are such numbers. So all columns are
-    whole there, and a solver of whole numbers has the model itself and no grid.
+    Where all sends take the same, every time is a whole number of them. That loses no optimum: with the paths
+    fixed, the earliest starts are such numbers. So all columns are whole there, and a solver of whole numbers
+    has the model itself and no grid.
     """
     from tutti.models.taccl.routing_model import WEIGHT, RoutingModel
     from tutti.models.taccl.sketch import Policy
@@ -261,7 +268,7 @@ def _horizon(costs: Any) -> float:
 
 
 def _scheduling(topology: Topology, options: TacclProgram) -> SolverInstance:
-    """Return equations 16 to 21 for the greedy routing in the order of the heuristic."""
+    """TACCL's contiguity and exact scheduling, equations 16 to 21, of a greedy routing in order."""
     from tutti.models.taccl.ordering import ordered
     from tutti.models.taccl.routing import greedy_routing
     from tutti.models.taccl.scheduling import SchedulingModel, TransferOrder
@@ -282,7 +289,7 @@ def _scheduling(topology: Topology, options: TacclProgram) -> SolverInstance:
 
 
 def _sccl(topology: Topology, options: SteppedProgram) -> SolverInstance:
-    """Return the fewest rounds of S steps for C chunks a shard."""
+    """SCCL: the fewest rounds of the fewest steps."""
     import pyomo.environ as pyo
 
     from tutti.models.sccl.program import build
@@ -303,10 +310,10 @@ def _sccl(topology: Topology, options: SteppedProgram) -> SolverInstance:
 
 
 def _teccl(topology: Topology, options: ChunkedProgram) -> SolverInstance:
-    """Return the most reward within the epochs of a breadth-first schedule, each a send on the slowest link.
+    """TE-CCL: the most reward within the epochs of a breadth-first schedule.
 
-    That schedule's rounds are such epochs, so there is a solution. No demand is read before its chunk can be
-    there, which bounds the reward.
+    An epoch is a send on the slowest link. That schedule's rounds are such epochs, so there is a solution. No
+    demand is read before its chunk can be there, which bounds the reward.
     """
     from tutti.models.sccl.search import breadth_first
     from tutti.models.teccl.epochs import SLOWEST, Epochs
@@ -334,9 +341,9 @@ def _teccl(topology: Topology, options: ChunkedProgram) -> SolverInstance:
     return _checked(*timed(made), Fraction(sum(after[k] for k in reads)) * (1 + ROUNDING))
 
 
-def _room(topology: Topology, options: Any) -> int:
+def _room(topology: Topology, options: ChunkedProgram | TacclProgram) -> int:
     """Return the pairs of a chunk and a link."""
-    return int(options.chunks) * topology.num_ranks * topology.num_links
+    return options.chunks * topology.num_ranks * topology.num_links
 
 
 def _routing_entries(topology: Topology, options: TacclProgram) -> int:
@@ -344,8 +351,7 @@ def _routing_entries(topology: Topology, options: TacclProgram) -> int:
 
 
 def _stepped_entries(topology: Topology, options: SteppedProgram) -> int:
-    steps = options.steps or options.instance(topology).least_steps
-    return 3 * steps * _room(topology, options)
+    return 3 * (options.steps or options.instance(topology).least_steps) * _room(topology, options)
 
 
 def _epoch_entries(topology: Topology, options: ChunkedProgram) -> int:
@@ -353,30 +359,15 @@ def _epoch_entries(topology: Topology, options: ChunkedProgram) -> int:
 
 
 MIXED: dict[str, StudyModel] = {
-    name: StudyModel(name, summary, Kind.ALLGATHER, build, entries, options)
-    for name, summary, build, entries, options in (
-        ("taccl-routing", "TACCL's routing, equations 1 to 15", _routing, _routing_entries, TacclProgram),
-        (
-            "taccl-scheduling",
-            "TACCL's contiguity and exact scheduling, equations 16 to 21, of a greedy routing in order",
-            _scheduling,
-            _routing_entries,
-            TacclProgram,
-        ),
-        ("sccl", "SCCL: the fewest rounds of the fewest steps", _sccl, _stepped_entries, SteppedProgram),
-        (
-            "teccl",
-            "TE-CCL: the most reward within the epochs of a breadth-first schedule",
-            _teccl,
-            _epoch_entries,
-            ChunkedProgram,
-        ),
+    name: StudyModel(name, said_of(build), Kind.ALLGATHER, build, entries, options)
+    for name, build, entries, options in (
+        ("taccl-routing", _routing, _routing_entries, TacclProgram),
+        ("taccl-scheduling", _scheduling, _routing_entries, TacclProgram),
+        ("sccl", _sccl, _stepped_entries, SteppedProgram),
+        ("teccl", _teccl, _epoch_entries, ChunkedProgram),
     )
 }
 """The mixed-integer models of a study; a new one is an entry here."""
-
-
-WORDS: dict[str, Any] = {"true": True, "false": False}
 
 
 def model_text(name: str, options: Mapping[str, Any]) -> str:
@@ -407,17 +398,13 @@ def find_model(text: str) -> StudyModel:
         If there is none, or it has no such option; the message suggests one.
     """
     name, *words = current_model(text).split() or [""]
-    known = {**MODELS, **MIXED}
-    if name not in known:
-        raise InputError(f"unknown model '{name}'{suggestion(name, known)}")
-    model, given = known[name], dict(word.partition("=")[::2] for word in words)
-    if model.options is None:
-        if given:
-            raise InputError(f"model {name} has no options; remove '{' '.join(words)}'")
-        return model
-    fields = {field.name for field in dataclasses.fields(model.options) if field.init}
+    models = MODELS | MIXED
+    if name not in models:
+        raise InputError(f"unknown model '{name}'{suggestion(name, models)}")
+    model, given = models[name], parse_assignments(words)
+    fields = [field.name for field in dataclasses.fields(model.options)]
     for key in given:
         if key not in fields:
-            raise InputError(f"model {name} has no option '{key}'{suggestion(key, fields)}")
-    values = {key: int(word) if word.isdecimal() else WORDS.get(word, word) for key, word in given.items()}
-    return model.given(text, model.options(**values))
+            known = suggestion(key, fields) if fields else "; it has none"
+            raise InputError(f"model {name} has no option '{key}'{known}")
+    return model.given(text, model.options(**given)) if fields else model

@@ -167,13 +167,9 @@ def _instance(model: str, topology: str) -> SolverInstance:
 
 def _in_own_order(result: SolverResult, instance: SolverInstance, order: int) -> SolverResult:
     """Return a permuted model's answer in the order of the model itself."""
-    rows, columns = instance.compiled.orders(order)
-    return replace(
-        result,
-        values=None if result.values is None else result.values[np.argsort(columns)],
-        duals=None if result.duals is None else result.duals[np.argsort(rows)],
-        model=instance.compiled,
-    )
+    given = zip((result.duals, result.values), instance.compiled.orders(order), strict=True)
+    duals, values = (None if own is None else own[np.argsort(places)] for own, places in given)
+    return replace(result, values=values, duals=duals, model=instance.compiled)
 
 
 def _status(result: SolverResult) -> tuple[str, str]:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tutti
-from tutti.experiments.show.page import topology_page
+from tutti.experiments.show.page import page_of
 from tutti.topologies.text import parse_topology
 
 pytestmark = pytest.mark.browser
@@ -135,7 +135,7 @@ def test_the_data_of_one_rank_can_be_followed(tab, result):
 @pytest.mark.parametrize("network", ["torus:3x3", "dgx_a100:2"])
 def test_a_phone_scrolls_down_only(visit, network):
     played = tutti.synthesize(network, size="1MB", method="ring").show()
-    for page in (played, topology_page(parse_topology(network))):
+    for page in (played, page_of(parse_topology(network))):
         tab = visit(page, 390, 844)
         assert tab.evaluate("document.documentElement.scrollWidth") == 390
         assert tab.locator("svg.net").first.bounding_box()["width"] <= 390
@@ -147,7 +147,7 @@ def test_the_first_screen_has_the_network_the_controls_and_the_chart(tab):
 
 def test_arrow_keys_go_through_links_and_nodes(visit):
     """One link, from 0 to 1, and two ranks: what pointing at each says."""
-    tab = visit(topology_page(parse_topology("mesh:2x1?bandwidth=25GB/s&alpha=2us")))
+    tab = visit(page_of(parse_topology("mesh:2x1?bandwidth=25GB/s&alpha=2us")))
     told = tab.get_by_role("status")
     tab.keyboard.press("Tab")
     for key, text in [

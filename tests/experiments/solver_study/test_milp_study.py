@@ -452,4 +452,4 @@ def test_a_mixed_integer_program_is_written_for_other_solvers(tmp_path, capsys):
     fields = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
     assert fields["integers"].strip() == fields["variables"].strip()  # sends are 0 or 1, rounds are whole
     assert main(["model", "bfb chunks=2", "ring:4", "-o", str(path)]) == 2
-    assert "model bfb has no options; remove 'chunks=2'" in capsys.readouterr().err
+    assert "model bfb has no option 'chunks'; it has none" in capsys.readouterr().err
