@@ -41,28 +41,22 @@ class ProgramRows:
         change: Callable[[Any, FloatArray], None],
         *,
         maximize: bool = False,
-        **bounds: Any,
+        lower: Any = 0.0,
+        upper: Any = INF,
+        integer: Any = 0,
     ) -> Built:
-        """Return the model; `bounds` are ``lower``, ``upper`` and ``integer`` of the columns."""
+        """Return the model; the last three are of all columns or of each."""
         row, column, value = (np.concatenate(parts) for parts in zip(*self.terms, strict=True))
         matrix = coo_array((value, (row, column)), shape=(self.count, self.columns)).tocsr()
-        lp = highspy.HighsLp()
-        lp.num_col_, lp.num_row_ = self.columns, self.count
-        lp.col_cost_ = cost
-        lp.sense_ = highspy.ObjSense.kMaximize if maximize else highspy.ObjSense.kMinimize
-        lp.col_lower_ = bounds.get("lower", np.zeros(self.columns))
-        lp.col_upper_ = bounds.get("upper", np.full(self.columns, INF))
-        lp.row_lower_, lp.row_upper_ = np.concatenate(self.least), np.concatenate(self.most)
-        lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-        lp.a_matrix_.start_, lp.a_matrix_.index_ = matrix.indptr, matrix.indices
-        lp.a_matrix_.value_ = matrix.data
-        if "integer" in bounds:
-            kinds = highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger
-            lp.integrality_ = [kinds[int(whole)] for whole in bounds["integer"]]
+        sense = highspy.ObjSense.kMaximize if maximize else highspy.ObjSense.kMinimize
+        columns = [np.broadcast_to(np.float64(given), self.columns) for given in (lower, upper, integer)]
         solver = highspy.Highs()
         for name, option in HIGHS.items():
             solver.setOptionValue(name, option)
-        solver.passModel(lp)
+        sizes = (self.columns, self.count, matrix.nnz, int(highspy.MatrixFormat.kRowwise), int(sense))
+        sides = (*columns[:2], np.concatenate(self.least), np.concatenate(self.most))
+        entries = (matrix.indptr, matrix.indices, matrix.data)
+        solver.passModel(*sizes, 0.0, cost, *sides, *entries, columns[2].astype(np.int32))
 
         def solve() -> float:
             solver.run()
