@@ -101,11 +101,11 @@ def print_training(summary: Summary) -> None:
 
 def print_losses(summary: Summary) -> None:
     """Print what failures cost with the best method."""
-    from tutti.experiments.resilience.losses import BEST, losses
+    from tutti.experiments.resilience.losses import BEST, HEADS, losses
 
     for case in losses(summary.rows):
         lines = [line.cells for line in case.lines if line.method == BEST]
-        print_table(str(case), case.lines[0].HEADS[1:] if lines else [], [cells[1:] for cells in lines])
+        print_table(str(case), HEADS[1:] if lines else [], [cells[1:] for cells in lines])
 
 
 def print_counts(summary: Summary) -> None:

@@ -55,6 +55,8 @@ class Network(NamedTuple):
 
     Parameters
     ----------
+    topology
+        The network itself.
     source, target
         The ends of each link.
     out_of, into
@@ -69,6 +71,7 @@ class Network(NamedTuple):
         Of the program `sends`: one more than degrees and the diameter allow.
     """
 
+    topology: Topology
     nodes: int
     links: int
     source: list[int]
@@ -91,4 +94,4 @@ class Network(NamedTuple):
         eligible = np.argwhere(hops[:, target] == hops[:, source] + 1)
         steps = 1 + max(int(hops.max()), *(-(-(nodes - 1) // len(links)) for links in into))
         b = floats / floats.max()
-        return cls(nodes, len(source), source, target, out_of, into, b, hops, eligible, steps)
+        return cls(topology, nodes, len(source), source, target, out_of, into, b, hops, eligible, steps)

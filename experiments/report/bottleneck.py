@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import networkx as nx
 import numpy as np
@@ -129,9 +129,11 @@ def read(topology: Topology, bound: Bound) -> Bottleneck:
     certificate = bound.certificate
     cut = certificate if bound.kind == "cut" else certificate.get("cut")
     inside = [[*cut["ranks"], *cut["switches"]]] if cut else []
-    parts = {"partition": certificate.get("parts"), "degree": [[certificate.get("node")]]}.get(
-        bound.kind, inside
-    )
+    known: dict[str, Any] = {
+        "partition": certificate.get("parts"),
+        "degree": [[certificate.get("node")]],
+    }
+    parts: list[list[int]] = known.get(bound.kind, inside)
     part = np.full(topology.num_nodes, NONE)
     for index, members in enumerate(parts):
         part[members] = index

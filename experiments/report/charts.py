@@ -194,7 +194,8 @@ def _specs() -> str:
 def tips_of(*texts: str) -> list[alt.Tooltip]:
     """Return what a mark says: each a column, or ``column|title`` or ``column|title|format``."""
     names = ("shorthand", "title", "format")
-    return [alt.Tooltip(**dict(zip(names, text.split("|"), strict=False))) for text in texts]
+    said: list[dict[str, Any]] = [dict(zip(names, text.split("|"), strict=False)) for text in texts]
+    return [alt.Tooltip(**one) for one in said]
 
 
 def named_rows() -> alt.Chart:

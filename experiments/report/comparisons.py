@@ -24,6 +24,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import pandas as pd
 
@@ -124,8 +125,8 @@ def _cell(
     if row is ABSENT:
         return Cell()
     reason = "not verified: don't rely on this number" if row.ok else _reason(row)
-    noted = notes is not None and (not row.ok or row.verified is False)
-    note = notes.setdefault(reason, len(notes) + 1) if noted else None
+    noted = not row.ok or row.verified is False
+    note = notes.setdefault(reason, len(notes) + 1) if noted and notes is not None else None
     tip = describe(results, row)
     if not row.ok:
         return Cell(SHORT.get(row.status, row.status), "none", tip, note)
@@ -302,7 +303,7 @@ def method_table(results: Results, least: LeastTB | None = None) -> PageTable:
         for place, one in enumerate(ranking(results, least).itertuples(), 1)
     ]
     over = f" Speed-up: the geometric mean of the time of {results.baseline} over its own."
-    told = {"run": results.name, "common": len(common_cases(results)[1])}
+    told: dict[str, Any] = {"run": results.name, "common": len(common_cases(results)[1])}
     told["speedup"] = over if results.base else ""
     table = _exactly(PageTable.of("ranking", rows, name="methods", **told))
     return table if results.base else table.without("speed-up")

@@ -319,7 +319,7 @@ def _section(
     each = [(results, name, collective) for collective in used]
     replayed = [(*one, found) for one, found in zip(each, used.values(), strict=True)]
     more = "Choose the measure under Filter and legend. " if len(measures(results)) > 1 else ""
-    lines = {"frontier": "", "least": ""}
+    lines: dict[str, Any] = {"frontier": "", "least": ""}
     if len(rows):  # what the whole and the dashed line of the charts of T_L against T_B are, if drawn
         timed = rows[rows.topology == name]
         if timed.groupby("collective").frontier.sum().max() > 1:

@@ -36,7 +36,7 @@ def short_names(names: Iterable[str]) -> dict[str, str]:
     >>> list(short_names(texts).values())
     ['ring:8?bandwidth=25GB/s', 'ring:8?bandwidth=50GB/s']
     """
-    shapes: dict[str, dict[str, Mapping[str, str]]] = {}
+    shapes: dict[str, dict[str, dict[str, str]]] = {}
     for name in dict.fromkeys(names):
         head, _, tail = name.partition("?")
         parts = [part.partition("=") for part in tail.split("&")]

@@ -155,9 +155,9 @@ def _stretches(series: Sequence[Series], cells: Cells, network: Topology | None)
     for (before, _, last), (after, begin, _) in pairwise(runs):
         lines = _lines(cells, (last, begin), network)
         steps = _envelope(lines, before, after, (Fraction(last), Fraction(begin)))
-        for place, (key, *change) in enumerate(steps, 1):
+        for place, (key, low, high, exact) in enumerate(steps, 1):
             others = tuple(series[k] for k in after if k != key) if place == len(steps) else ()
-            yield Stretch(series[key], others, *change)
+            yield Stretch(series[key], others, low, high, exact)
 
 
 def _runs(cells: Cells) -> list[tuple[list[int], float, float]]:
@@ -190,11 +190,14 @@ def _envelope(
     ends
         The two sizes.
     """
-    here, steps = next((key for key in before if key in lines), None), []
+    steps: list[tuple[int, Fraction, Fraction, bool]] = []
+    here = next((key for key in before if key in lines), None)
     pairs = [(a, b) for a, b in combinations(lines.values(), 2) if a.slope != b.slope]
     crossings = {(b.start - a.start) / (a.slope - b.slope) for a, b in pairs}
     cuts = [ends[0], *sorted(size for size in crossings if ends[0] < size < ends[1]), ends[1]]
-    for low, high in pairwise(cuts if here is not None else ()):
+    for low, high in pairwise(cuts):
+        if here is None:
+            break
         times = {key: line.at((low + high) / 2) for key, line in lines.items()}
         least = min(times, key=lambda key: times[key])
         if times[least] < times[here]:

@@ -104,7 +104,7 @@ class PageTable:
     def of(
         cls,
         key: str,
-        rows: Iterable[tuple[str, Sequence[Said]]],
+        rows: Iterable[tuple[str, Sequence[Any]]],
         more: Iterable[Said] = (),
         *,
         name: str = "",

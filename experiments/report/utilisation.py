@@ -313,8 +313,10 @@ def broadcast_panels(results: Results, topology: str) -> list[Panel]:
     for row in timed[stepped & (timed.nodes <= DRAWN.ranks)].itertuples():
         path = results.kept(row)
         with suppress(TuttiError, OSError, ValueError, KeyError):
-            schedule, panels = None if path is None else read_schedule(path), []
-            plain = schedule is not None and schedule.clock is Clock.STEP and schedule.routes is None
+            if path is None:
+                continue
+            schedule, panels = read_schedule(path), list[Panel]()
+            plain = schedule.clock is Clock.STEP and schedule.routes is None
             if plain and schedule.collective.plain and schedule.topology.num_nodes <= DRAWN.ranks:
                 steps = broadcast_steps(schedule)
                 for place, step in enumerate(steps, 1):

@@ -15,6 +15,11 @@ from tutti.topologies.units import format_size
 BEST, BOUND = "best", "bound"
 SHOWN = (*MADE, BOUND)
 """The rows of a table of losses, in order."""
+HEADS = (
+    *("method", "fail", "made", "samples", "median loss", "p90", "worst", "median gap", "worst gap"),
+    "transfers changed",
+)
+"""The heads of such a table."""
 CASE = ["topology", "collective", "size_bytes", "kind"]
 
 
@@ -48,14 +53,9 @@ class FailureLosses(NamedTuple):
     worst_gap: float
     changed: float
 
-    HEADS = (
-        *("method", "fail", "made", "samples", "median loss", "p90", "worst", "median gap", "worst gap"),
-        "transfers changed",
-    )
-
     @property
     def cells(self) -> tuple[str, ...]:
-        """Its cells in a table, under `HEADS`."""
+        """The cells of its row, under `HEADS`."""
         shares = (self.median, self.high, self.worst, self.gap, self.worst_gap)
         changed = "" if math.isnan(self.changed) else f"{self.changed:.4g}"
         what = (self.method, str(self.failures), self.made, str(self.samples))
@@ -109,7 +109,7 @@ def _lines(label: str, rows: pd.DataFrame) -> Iterator[FailureLosses]:
     bound = left.assign(made=BOUND, loss=left.bound_us / left.whole_us - 1, gap=0.0, changed=None)
     every = pd.concat([rows, bound]).assign(made=lambda all_rows: pd.Categorical(all_rows.made, SHOWN))
     for (failures, made), own in every.groupby(["failures", "made"], observed=True):
-        loss, gap = own.loss.quantile([0.1, 0.5, 0.9, 1]), own.gap.quantile([0.5, 1])
-        yield FailureLosses(
-            label, int(failures), made, len(own), *loss, *gap, own.changed.astype(float).mean()
-        )
+        low, median, high, worst = own.loss.quantile([0.1, 0.5, 0.9, 1])
+        changed = own.changed.astype(float).mean()
+        shares = (low, median, high, worst, own.gap.median(), own.gap.max())
+        yield FailureLosses(label, int(failures), made, len(own), *shares, changed)

@@ -20,7 +20,7 @@ from tutti.experiments.report.charts import (
 from tutti.experiments.report.page import write_page as write
 from tutti.experiments.report.series import Series
 from tutti.experiments.report.tables import TEXTS, PageBlock, PageTable, Panel, Section, explained
-from tutti.experiments.resilience.losses import BEST, SHOWN, FailureCase, FailureLosses, losses
+from tutti.experiments.resilience.losses import BEST, HEADS, SHOWN, FailureCase, FailureLosses, losses
 from tutti.experiments.runner.results import read_rows
 from tutti.experiments.runner.study import REPORT
 
@@ -59,7 +59,7 @@ def _section(case: FailureCase) -> Section:
 
 def _block(case: FailureCase, label: str, lines: list[FailureLosses]) -> PageBlock:
     best = label == BEST
-    heads = [f"{head}{'#' * (place != 1)}" for place, head in enumerate(FailureLosses.HEADS[1:])]
+    heads = [f"{head}{'#' * (place != 1)}" for place, head in enumerate(HEADS[1:])]
     table = PageTable.of("losses", [("", line.cells[1:]) for line in lines], heads)
     title = TEXTS["resilience"]["best"] if best else label
     panel = Panel("", "", figure(case, lines))

@@ -126,7 +126,7 @@ def picture(topology: Topology) -> Picture:
 
 def _ways(topology: Topology, at: FloatArray, radius: float) -> FloatArray:
     """Return the curve of each link: the first of its detours that keeps clear, or that which does best."""
-    ends = np.stack([topology.source, topology.target])
+    ends = np.stack([topology.source, topology.target]).astype(np.int64)
     start, end = at[ends]
     along = end - start
     length = np.hypot(*along.T)[:, None]

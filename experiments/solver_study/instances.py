@@ -120,7 +120,9 @@ class StudyModel:
 
     def given(self, text: str, options: Options) -> StudyModel:
         """Return the model with its options, under a name that says them."""
-        made = {name: partial(getattr(self, name), options=options) for name in ("build", "entries")}
+        made: dict[str, Any] = {
+            name: partial(getattr(self, name), options=options) for name in ("build", "entries")
+        }
         return replace(self, name=text, options=Options, **made)
 
     def memory(self, topology: Topology) -> int:

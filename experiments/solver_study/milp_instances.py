@@ -124,7 +124,7 @@ def violation(model: CompiledModel, values: FloatArray, negligible: float = NEGL
         pairs = zip(matrix.data[entries].tolist(), values[matrix.indices[entries]].tolist(), strict=True)
         total = sum((Fraction(a) * Fraction(x) for a, x in pairs), Fraction(0))
         ends = ((sign, Fraction(side[place])) for sign, side in sides if np.isfinite(side[place]))
-        worst = max([worst, *(sign * (total - end) / max(1, abs(end)) for sign, end in ends)])
+        worst = max([worst, *(sign * (total - end) / max(Fraction(1), abs(end)) for sign, end in ends)])
     return worst
 
 

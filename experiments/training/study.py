@@ -143,7 +143,7 @@ class Entrant(Table):
             group, text = next(iter(texts.items()))
             raise InputError(f"'{OWN}' is for the networks of Calculon's system; {group} has {text}")
         methods: dict[str | None, str] = {None: self.name}
-        methods |= self.others
+        methods.update(self.others.items())
         made = {text: Scheduled(text, methods, self.options) for text in texts.values()}
         networks = found | {group: made[text] for group, text in texts.items()}
         check_groups(job.workload, {group: network.ranks for group, network in networks.items()})
