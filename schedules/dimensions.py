@@ -55,7 +55,7 @@ def asked_collective(
     """
     if isinstance(groups, str):
         if any(given is not None for given in how.values()):
-            raise InputError(f"groups by dimensions take no {', '.join(how)}")
+            raise InputError("groups by dimensions take no root, shards and matrix")
         return grouped(groups, num_ranks, kind)
     what = collective(kind, num_ranks, groups=groups, **how)
     if how.get("shards") is not None:

@@ -283,7 +283,7 @@ def _collective(table: CollectiveTable, num_ranks: int) -> tuple[Collective, Fra
     """Return the collective, and M in bytes where it says it itself."""
     if table.size is not None:
         raise InputError("size is for one of the parts; the whole has sizes")
-    if (table.parts is None) == (table.kind == Kind.MIXED):
+    if not isinstance(table.groups, str) and (table.parts is None) == (table.kind == Kind.MIXED):
         raise InputError(f"parts are for kind '{Kind.MIXED}', and needed there; this is '{table.kind}'")
     if table.parts is None:
         return _part(table, num_ranks)

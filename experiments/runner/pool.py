@@ -98,6 +98,8 @@ def work(caller: Caller, own: Setting | None = None) -> None:
             plugins.load_same(setting.plugins)
         return replace(perform(call.task, place_of(setting)), files=dict(files))
 
+    if own is not None:
+        place_of(own)  # what ends a worker here costs no task, as it is not ready
     caller.serve(performed)
 
 

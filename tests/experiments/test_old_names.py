@@ -10,9 +10,8 @@ from tutti.experiments.cli import main
 from tutti.experiments.old_names import OLD_NAMES, OLD_OPTIONS, current_label, current_options
 from tutti.experiments.registry import METHODS, find_method
 from tutti.experiments.report.results import read_results
-from tutti.experiments.runner import plan
 from tutti.experiments.runner.config import parse_config
-from tutti.experiments.runner.plan import make_plan, study_of
+from tutti.experiments.runner.plan import make_plan, rejudge, study_of
 from tutti.experiments.runner.results import current_row
 from tutti.experiments.runner.study import select
 from tutti.models.bounds.check import OLD_NAMES as OLD_KINDS
@@ -134,16 +133,28 @@ def test_a_stored_row_is_read_with_names_of_today(tmp_path):
 
 def test_a_task_kept_by_an_earlier_version_is_found_by_its_text_of_today():
     """`--rejudge` looks for tasks by this text."""
-    row = {"topology": "K(3) * 2", "collective": "all-to-all", "size_bytes": 10, "method": "stepwise"}
-    row |= {"options": "effort=0 fewest=true", "bound_kind": "relays"}
-    kept = {"task": "K(3) * 2 all-to-all stepwise effort=0 fewest=true seed=1", "status": "ok", "rows": [row]}
-    found = plan._current(kept)
-    assert found["task"] == (
-        "K(3) * 2 all-to-all shortest_path_all_to_all min_steps=true search_effort=0 seed=1"
-    )
-    assert found["rows"][0]["bound_kind"] == "unicast_price"
-    assert plan._current(found) == found
-    assert plan._current({"task": "x", "rows": []}) == {"task": "x", "rows": []}
+    text = """
+        name = "old"
+        [[topology]]
+        spec = "K(3) * 2"
+        [[collective]]
+        kind = "all-to-all"
+        sizes = ["10B"]
+        [[method]]
+        name = "stepwise"
+        options = {effort = 0, fewest = true}
+    """
+    (task,) = make_plan(parse_config(text), METHODS)
+    label = "shortest_path_all_to_all min_steps=true search_effort=0"
+    assert str(task) == f"K(3) * 2 all-to-all {label}"
+    row = {**task.rows("timeout")[0], "method": "stepwise", "options": "effort=0 fewest=true"}
+    kept = {"task": "K(3) * 2 all-to-all stepwise effort=0 fewest=true", "status": "timeout"}
+    kept |= {"time_limit": 5.0, "rows": [row], "bounds": {}}
+    broken = {"task": "x", "status": "ok", "rows": []}
+    ((found, outcome),) = rejudge([task], [kept, broken])
+    assert (found.key, found.time_limit, outcome.status) == (task.key, 5.0, "timeout")
+    assert [f"{row['method']} {row['options']}" for row in outcome.rows] == [label]
+    assert [one for one, _ in rejudge([task], [kept | {"task": str(task)}])] == [found], "names of today stay"
 
 
 def test_labels_with_texts_that_are_no_options_stay():

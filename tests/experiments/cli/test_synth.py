@@ -284,7 +284,7 @@ def test_another_size_scales_all_groups(tutti):
     [
         (["row=4,column=5"], "groups 'row=4,column=5': the sizes multiply to 20, for 16 ranks"),
         (["row=4:alreduce,column=4"], "unknown collective 'alreduce'"),
-        (["row=4,column=4", "--root", "1"], "groups by dimensions take no root, shards, matrix"),
+        (["row=4,column=4", "--root", "1"], "groups by dimensions take no root, shards and matrix"),
         (["0,1|1,2"], "allgather: rank 1 occurs twice in the groups; groups must be disjoint"),
     ],
 )

@@ -445,7 +445,7 @@ def test_sizes_of_several_groups_are_those_of_the_largest():
         (parts_with(', size = "1MB"', ""), "only some of the parts have a size; all or none must"),
         (parts_with(', size = "0B"', ', size = "1MB"'), "size '0B'"),
         (parts_with("", ""), "key 'sizes' is missing"),
-        (groups_of('kind = "mixed"\ngroups = "tp=2,dp=2"'), "parts are for kind 'mixed'"),
+        (groups_of('kind = "mixed"\ngroups = "tp=2,dp=2"'), "a mixed collective is made of parts"),
         (groups_of('kind = "allreduce"\nsize = "1MB"\nsizes = ["1MB"]'), "size is for one of the parts"),
         (
             groups_of('kind = "allreduce"\ngroups = "tp=2,dp=3"\nsizes = ["1MB"]'),
@@ -453,7 +453,7 @@ def test_sizes_of_several_groups_are_those_of_the_largest():
         ),
         (
             groups_of('kind = "allreduce"\nroot = 1\ngroups = "tp=2,dp=2"\nsizes = ["1MB"]'),
-            "groups by dimensions take no root, shards, matrix",
+            "groups by dimensions take no root, shards and matrix",
         ),
         (
             groups_of('kind = "mixed"\nsizes = ["1MB"]\nparts = [{kind = "reduce", groups = "tp=4"}]'),
