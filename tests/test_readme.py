@@ -31,18 +31,18 @@ def test_every_command_runs(tmp_path, monkeypatch, capsys):
         assert capsys.readouterr().out
 
 
-def lines_of_chart(path):
-    """Return the texts of a chart and its lines' paths; the layout depends on the fonts of a machine."""
+def marks_of_chart(path):
+    """Return the texts of a chart and its bars; the layout depends on the fonts of a machine."""
     text = path.read_text(encoding="utf-8")
-    return re.findall(r"<text[^>]*>([^<]+)<", text), re.findall(r'"line mark"[^>]* d="([^"]*)"', text)
+    return re.findall(r"<text[^>]*>([^<]+)<", text), re.findall(r'aria-label="(percent[^"]*)"', text)
 
 
 def test_the_picture_is_the_one_that_the_first_lines_make(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     first, _ = blocks("python")
     exec(compile(first, "README.md", "exec"), {})
-    made, shown = lines_of_chart(tmp_path / "first.svg"), lines_of_chart(ROOT / "docs" / "first.svg")
-    assert len(shown[1]) == 3
+    made, shown = marks_of_chart(tmp_path / "first.svg"), marks_of_chart(ROOT / "docs" / "first.svg")
+    assert len(shown[1]) == 6
     assert made == shown
 
 

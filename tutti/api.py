@@ -429,7 +429,7 @@ def compare(
 
 
 def find(nodes: int, degree: int, *, bidirectional: bool = False) -> pd.DataFrame:
-    """Return the networks that no other network of the same size beats in both T_L and T_B.
+    """Return networks of the catalogue that no other one of the same size beats in both T_L and T_B.
 
     Parameters
     ----------
