@@ -48,7 +48,7 @@ def measure(program: str, network: str, layer: str) -> dict[str, Any]:
     begin = process_time()
     module = importlib.import_module(f"tutti.experiments.layers.by_{layer}")
     write = getattr(module, program)
-    gc.freeze()  # what imports leave behind would be gone through while a model is built
+    gc.freeze()  # else objects of imported modules are collected while a model is built
     imported = process_time()
     built = write(given)
     ready = process_time()
