@@ -97,17 +97,6 @@ def known_collective(text: str, num_ranks: int) -> Collective | None:
     return collective(text, num_ranks) if text in set(KINDS) else None
 
 
-def bottleneck(topology: Topology, what: Collective) -> Bottleneck:
-    """Return what the largest bandwidth bound of a collective rests on.
-
-    Raises
-    ------
-    TuttiError
-        If its bounds can't be computed.
-    """
-    return read(topology, largest(bounds(topology, what)))
-
-
 def bounds(topology: Topology, what: Collective) -> list[Bound]:
     """Return the bandwidth bounds that can be drawn, and the allreduce LP's where it is quick."""
     found = [bound for bound in lower_bounds(topology, what) if bound.kind in TELLING]

@@ -24,7 +24,7 @@ from scipy.spatial.distance import pdist
 from tutti.experiments.show.layout import LOOKS, TEMPLATES, Frame, layout
 from tutti.topologies.exact import FloatArray, Int64Array
 from tutti.topologies.topology import Topology
-from tutti.topologies.units import MICRO, duration, format_bandwidth, short
+from tutti.topologies.units import MICRO, duration, format_bandwidth
 
 MOST_LINKS = 4096
 """Most links of a network that is drawn."""
@@ -281,17 +281,17 @@ def seconds(time: float) -> str:
     return duration(time * MICRO).replace(" us", " µs")
 
 
-def amount(load: float) -> str:
+def amount(load: float, digits: int = 6) -> str:
     """Return bytes in the largest unit that leaves a number of at least 1.
 
     Examples
     --------
-    >>> amount(62500.0), amount(1e9 / 3), amount(0.0)
-    ('62.5 KB', '333.333 MB', '0 B')
+    >>> amount(62500.0), amount(1e9 / 3), amount(0.0), amount(3.2e6 / 17, 4)
+    ('62.5 KB', '333.333 MB', '0 B', '188.2 KB')
     """
     units = {"GB": 1e9, "MB": 1e6, "KB": 1e3}
     unit, size = next(((unit, size) for unit, size in units.items() if load >= size), ("B", 1.0))
-    return f"{short(load / size)} {unit}"
+    return f"{load / size:.{digits}g} {unit}"
 
 
 def node_names(topology: Topology) -> list[str]:

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from tutti.experiments.show.layout import LOOKS
 from tutti.schedules.message_durations import Messages, messages
@@ -121,8 +122,5 @@ def film(schedule: Schedule, size: Fraction) -> Film | None:
 
 def _owners(schedule: Schedule, grouped: Messages) -> list[tuple[int, ...]]:
     """Return the ranks whose data each message carries."""
-    found: list[set[int]] = [set() for _ in range(len(grouped))]
     owner = schedule.collective.items.owner[schedule.chunks.item[schedule.chunk]]
-    for message, rank in zip(grouped.of_row.tolist(), owner.tolist(), strict=True):
-        found[message].add(rank)
-    return [tuple(sorted(ranks)) for ranks in found]
+    return [tuple(sorted(ranks.tolist())) for ranks in pd.Series(owner).groupby(grouped.of_row).unique()]

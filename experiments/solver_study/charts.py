@@ -49,7 +49,6 @@ Look = Mapping[str, Series]
 
 DRAWN = SimpleNamespace(**LOOKS["limits"]["study"])
 """Limits on what the charts of a study draw."""
-TAU = "time over the fastest solver's (τ)"
 
 
 def study_charts(series: Sequence[Series]) -> dict[str, Any]:
@@ -59,7 +58,11 @@ def study_charts(series: Sequence[Series]) -> dict[str, Any]:
 
 @cache
 def _specs() -> str:
-    ratio = alt.X("value:Q", scale=alt.Scale(type="log"), axis=alt.Axis(title=TAU, tickCount=5))
+    ratio = alt.X(
+        "value:Q",
+        scale=alt.Scale(type="log"),
+        axis=alt.Axis(title="time over the fastest solver's (τ)", tickCount=5),
+    )
     part = alt.X("value:Q", title="primal integral over the limit", scale=alt.Scale(domain=[0, 1]))
     charts: dict[str, Drawn] = {
         "profile": steps(ratio, "problems solved (%)", "told:N|that is"),
