@@ -12,6 +12,7 @@ from contextlib import suppress
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -110,20 +111,14 @@ def family_of(expression: Expression) -> str:
     return FAMILIES.get(expression.family, OTHER) if isinstance(expression, Base) else OTHER
 
 
-def _letters(expression: Expression) -> set[str]:
-    match expression:
-        case LineGraph(of, _):
-            return {"L"} | _letters(of)
-        case Degree(of, _):
-            return {"D"} | _letters(of)
-        case Power(of, _):
-            return {"P"} | _letters(of)
-        case Both(of):
-            return {"B"} | _letters(of)
-        case Product(factors):
-            return {"C"}.union(*map(_letters, factors))
-        case _:
-            return set()
+BUILT = {LineGraph: "L", Degree: "D", Power: "P", Both: "B"}
+
+
+def _letters(expression: Any) -> set[str]:
+    if isinstance(expression, Product):
+        return {"C"}.union(*map(_letters, expression.factors))
+    letter = BUILT.get(type(expression))
+    return {letter} | _letters(expression.of) if letter else set()
 
 
 def cheap_interval(topology: Topology) -> tuple[float, float]:

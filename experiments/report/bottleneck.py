@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import groupby
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import networkx as nx
@@ -96,17 +97,6 @@ def known_collective(text: str, num_ranks: int) -> Collective | None:
     return collective(text, num_ranks) if text in set(KINDS) else None
 
 
-def bottleneck(topology: Topology, what: Collective) -> Bottleneck:
-    """Return what the largest bandwidth bound of a collective rests on.
-
-    Raises
-    ------
-    TuttiError
-        If its bounds can't be computed.
-    """
-    return read(topology, largest(bounds(topology, what)))
-
-
 def bounds(topology: Topology, what: Collective) -> list[Bound]:
     """Return the bandwidth bounds that can be drawn, and the allreduce LP's where it is quick."""
     found = [bound for bound in lower_bounds(topology, what) if bound.kind in TELLING]
@@ -142,26 +132,8 @@ def read(topology: Topology, bound: Bound) -> Bottleneck:
     return Bottleneck(topology, bound, certificate.get("lengths") or between.astype(int).tolist(), part)
 
 
-class DrawnLimits(NamedTuple):
-    """Limits on what is drawn or listed of a bound and of a gain."""
-
-    bound: int
-    """Most nodes of a network whose bounds are computed again for a picture."""
-    gain: int
-    """Most ranks of a network whose gain is computed."""
-    nodes: int
-    """Most nodes of a network that is drawn. A larger one is shown by bars."""
-    links: int
-    """Most links of such a network."""
-    many: int
-    """Number of links that a bound rests on, above which they are drawn thin."""
-    thin: float
-    """Width of thin links as a fraction of the usual one."""
-    named: int
-    """Runs of ranks, or sizes of parts, that a sentence lists."""
-
-
-DRAWN = DrawnLimits(bound=512, gain=64, nodes=64, links=1000, many=40, thin=0.6, named=6)
+DRAWN = SimpleNamespace(**LOOKS["limits"]["bottleneck"])
+"""Limits on what is drawn or listed of a bound and of a gain."""
 
 
 class Gain(NamedTuple):

@@ -144,24 +144,21 @@ def _lower(row: Row) -> Cell:
     return Cell(microseconds(row.lower_us, GAP_RULES.digits), more=row.lower_kind)
 
 
-CELLS: Mapping[str, tuple[str, Callable[[Row], Cell], Callable[[Row], tuple[str, str]]]] = {
+CELLS: Mapping[str, tuple[Callable[[Row], Cell], Callable[[Row], tuple[str, str]]]] = {
     "gaps": (
-        "LB#",
         _lower,
         lambda row: (_time(row), "") if math.isnan(row.open) else (percent(row.open), _time(row)),
     ),
     "bandwidth": (
-        "limit#",
         lambda row: Cell(_number(row.size_bytes / row.lower_us / 1e3, "")),
         lambda row: (f"{_number(row.algbw_gbps)} / {_number(row.busbw_gbps)}", ""),
     ),
     "speedup": (
-        "best#",
         lambda row: Cell(microseconds(row.best_us, GAP_RULES.digits)),
         lambda row: (times(row.speedup), ""),
     ),
 }
-"""For each table by case the head of the column beside the size, one of its cells, and a timed row's."""
+"""For each table by case a cell of the column beside the size, and a timed row's."""
 
 
 def _number(value: float, missing: str = "–") -> str:
@@ -176,7 +173,7 @@ def case_table(results: Results, topology: str, kind: str = "gaps") -> PageTable
     kind
         One of `CELLS`.
     """
-    head, reference, said = CELLS[kind]
+    reference, said = CELLS[kind]
     present = set(results.rows.number[results.rows.topology == topology])
     series = [one for one in results.series if one.number in present]
     notes: dict[str, int] = {}
@@ -187,8 +184,8 @@ def case_table(results: Results, topology: str, kind: str = "gaps") -> PageTable
             found = [_cell(results, cells.get(one.number, ABSENT), said, notes) for one in series]
             rows.append((looks, [*named, reference(next(iter(cells.values()))), *found]))
     told = {"network": results.short[topology], "baseline": results.baseline}
-    heads = ["collective", "size#", head, *method_heads(series)]
-    return _exactly(PageTable.of(kind, rows, heads, name=f"{kind}-{topology}", notes=notes, **told))
+    named = f"{kind}-{topology}"
+    return _exactly(PageTable.of(kind, rows, method_heads(series), name=named, notes=notes, **told))
 
 
 def _exactly(table: PageTable) -> PageTable:
@@ -276,15 +273,12 @@ def summary(results: Results, bytes_: float | None = None) -> PageTable:
     frame = frame if bytes_ is None else frame[frame.size_bytes == bytes_]
     asked = frame.groupby("topology", sort=False).case.nunique()
     gaps = frame.dropna(subset="open").groupby(["number", "topology"]).open
-    found = pd.DataFrame({"gap": gaps.agg(shifted_mean), "cases": gaps.size()})
-    found["best"] = found.gap <= found.groupby("topology").gap.transform("min") + TIE
-    rows = []
-    for key, own in found.groupby("number"):
-        means = own.droplevel("number").reindex(asked.index).assign(asked=asked)
+    means, cases = (gaps.agg(how).unstack().reindex(columns=asked.index) for how in (shifted_mean, "size"))
+    best, few, rows = (means <= means.min() + TIE).astype(int), (cases < asked).astype(int), []
+    for key in means.index:
         cells = [
-            Cell(percent(mean.gap), "best" * (mean.best is True), more=few * bool(mean.cases < mean.asked))
-            for mean in means.itertuples()
-            for few in [f"({mean.cases:.0f})"]
+            Cell(percent(mean), "best" * best[name][key], more=f"({cases[name][key]:.0f})" * few[name][key])
+            for name, mean in means.loc[key].items()
         ]
         one = results.series[key]
         rows.append((f"s{key}", [Cell(one.label, series=one), *cells]))

@@ -7,7 +7,8 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any
 
 import pandas as pd
 
@@ -22,6 +23,7 @@ from tutti.experiments.report.comparisons import (
 )
 from tutti.experiments.report.results import Results
 from tutti.experiments.report.seeds import seed_table, seeds
+from tutti.experiments.report.series import LOOKS
 from tutti.experiments.report.tables import PageTable, latex, size
 from tutti.topologies.errors import InputError, installing
 from tutti.topologies.files import written
@@ -39,22 +41,8 @@ GROUPS: Mapping[str, frozenset[str]] = {
 MISSING = f"figures need vl-convert-python: {installing('figures')}"
 
 
-class Paper(NamedTuple):
-    """The measures of a figure for a paper; lengths are in points."""
-
-    column: int
-    """Width of a column."""
-    page: int
-    """Width of both columns."""
-    height: int
-    """Height of a figure."""
-    font: int
-    """Size of letters, as captions have."""
-    density: int
-    """Dots per inch of a PNG."""
-
-
-PAPER = Paper(column=250, page=520, height=150, font=8, density=300)
+PAPER = SimpleNamespace(**LOOKS["paper"])
+"""The measures of a figure for a paper."""
 
 
 def write_figures(
@@ -116,7 +104,10 @@ def for_paper(figure: Figure, charts: Mapping[str, Any], rows: pd.DataFrame) -> 
         data = data[data[name] == value]
     spec["datasets"] = {ROWS: json.loads(data.to_json(orient="records"))}
     spec["description"] = figure.description
-    spec["config"] = _small(charts["theme"])
+    theme, small = charts["theme"], {"labelFontSize": PAPER.font - 1, "titleFontSize": PAPER.font}
+    parts = {part: {**theme[part], **small} for part in ("axis", "header", "legend")}
+    parts["legend"] |= {"columns": 2, "columnPadding": 10, "symbolSize": 40}
+    spec["config"] = {**theme, **parts, "text": {**theme["text"], "fontSize": PAPER.font - 1}}
     present = set(data["method"]) if "method" in data else set()
     for param in spec["params"]:
         if param["name"] == "present":
@@ -131,14 +122,6 @@ def for_paper(figure: Figure, charts: Mapping[str, Any], rows: pd.DataFrame) -> 
         if isinstance(spec.get("height"), int):
             spec["height"] = PAPER.height
     return spec
-
-
-def _small(theme: Mapping[str, Any]) -> Spec:
-    """Return the theme with the fonts of a paper."""
-    small = {"labelFontSize": PAPER.font - 1, "titleFontSize": PAPER.font}
-    parts = {part: {**theme[part], **small} for part in ("axis", "header", "legend")}
-    parts["legend"] |= {"columns": 2, "columnPadding": 10, "symbolSize": 40}
-    return {**theme, **parts, "text": {**theme["text"], "fontSize": PAPER.font - 1}}
 
 
 def choice(asked: Path, default: Path) -> tuple[Path, frozenset[str]]:

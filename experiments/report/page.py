@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any
 
 import pandas as pd
 from markupsafe import Markup
@@ -73,17 +74,8 @@ from tutti.topologies.files import written
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import format_bandwidth, format_time
 
-
-class PageLimits(NamedTuple):
-    """Limits above which parts of the page are folded away or left out."""
-
-    panels: int
-    """Most panels of the first picture, which should fit on the first screen."""
-    rows: int
-    """Rows of the results up to which topologies have a section."""
-
-
-LIMITS = PageLimits(panels=16, rows=5000)
+LIMITS = SimpleNamespace(**LOOKS["limits"]["page"])
+"""Limits above which parts of the page are folded away or left out."""
 NOTHING: Mapping[str, Any] = {
     **dict.fromkeys(("alarm", "lead", "key"), ""),
     **dict.fromkeys(("answer", "series"), ()),
@@ -262,13 +254,8 @@ def _glance(results: Results) -> list[Section]:
 
 def figures_of(shown: Mapping[str, Any]) -> Iterator[Figure]:
     """Yield every chart of a page's contents, in each measure, but for what is drawn on networks."""
-    panels = [
-        panel
-        for section in shown["sections"]
-        for each in section.blocks
-        if each.key != "links"
-        for panel in each.panels
-    ]
+    blocks = chain.from_iterable(section.blocks for section in shown["sections"])
+    panels = chain.from_iterable(each.panels for each in blocks if each.key != "links")
     for panel in filter(None, (shown["picture"], *panels)):
         if isinstance(panel.chart, Figure):
             yield from panel.chart.measured(shown["measures"])

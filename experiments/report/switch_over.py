@@ -24,6 +24,7 @@ from typing import NamedTuple
 from tutti.experiments.report.results import TIE, Results, Row
 from tutti.experiments.report.series import Series
 from tutti.experiments.report.tables import Cell, PageTable, Said, percent, size
+from tutti.experiments.show.drawing import amount
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import MICRO, format_size
 
@@ -76,7 +77,7 @@ class Stretch(NamedTuple):
             return ""
         if self.low < self.high:
             return f"{format_size(self.low)} to {format_size(self.high)}"
-        return f"{'' if self.exact else '≈ '}{rounded(self.low)}"
+        return f"{'' if self.exact else '≈ '}{amount(float(self.low), 4)}"
 
 
 class SwitchOver(NamedTuple):
@@ -109,14 +110,12 @@ def switch_overs(results: Results) -> Iterator[SwitchOver]:
         alike = network is not None and network.homogeneous and network.node_bandwidth is not None
         for collective in results.collectives:
             timed = results.timed(topology, collective)
-            if timed.size_bytes.nunique() > 1 and timed.number.nunique() > 1:
+            times = timed.pivot(index="size_bytes", columns="number", values="time_us")
+            if min(times.shape) > 1:
                 cells: dict[float, dict[int, Row]] = {}
                 for row in timed.itertuples():
                     cells.setdefault(row.size_bytes, {})[row.number] = row
-                losses = timed.assign(loss=timed.time_us / timed.best_us - 1)
-                losses = (
-                    losses.pivot(index="size_bytes", columns="number", values="loss").dropna(axis=1).max()
-                )
+                losses = (times.div(times.min(axis=1), axis=0) - 1).dropna(axis=1).max()
                 yield SwitchOver(
                     topology,
                     collective,
@@ -234,17 +233,3 @@ def _measured_line(cells: Cells, low: Row, high: Row) -> TimeLine | None:
     place = sizes.index(low.size_bytes)
     beside = [cells[size].get(low.number) for size in (*sizes[:place][-1:], *sizes[place + 2 :][:1])]
     return line if any(row and row.schedule == low.schedule and line.meets(row) for row in beside) else None
-
-
-def rounded(value: Fraction) -> str:
-    """Return a size to four digits.
-
-    Examples
-    --------
-    >>> rounded(Fraction(200_000)), rounded(Fraction(3_200_000, 17)), rounded(Fraction(5, 3))
-    ('200 KB', '188.2 KB', '1.667 B')
-    """
-    scale, unit = next(
-        ((s, u) for s, u in ((10**9, "GB"), (10**6, "MB"), (10**3, "KB")) if value >= s), (1, "B")
-    )
-    return f"{float(value / scale):.4g} {unit}"

@@ -12,6 +12,7 @@ from contextlib import suppress
 from fractions import Fraction
 from functools import lru_cache, partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -32,32 +33,13 @@ from tutti.schedules.simulation.simulate import SimulationOptions, watch
 from tutti.topologies.errors import TuttiError
 from tutti.topologies.exact import FloatArray, Int64Array
 from tutti.topologies.topology import Topology
-from tutti.topologies.units import MEGA
 
 LEVELS = len(LOOKS["levels"]) - 1
 """Shades between 0 and 100 %."""
 
 
-class UsageLimits(NamedTuple):
-    """Limits on what is drawn of a schedule's utilisation."""
-
-    nodes: int
-    """Most nodes of a network with a matrix: its cells must be large enough to be seen."""
-    links: int
-    """Most links of such a network: the page has each of them."""
-    file: int
-    """Bytes of the largest file of a schedule that is replayed for a picture."""
-    moments: int
-    """Equal parts of a schedule's time, each of which is a point of the curve of its utilisation."""
-    time: float
-    """Time at which the chart of curves ends, in units of the fastest schedule's time."""
-    ranks: int
-    """Most nodes of a network on which an allgather is drawn step by step."""
-    steps: int
-    """Most steps of such an allgather: each is a picture."""
-
-
-DRAWN = UsageLimits(nodes=128, links=MOST_LINKS, file=64 * MEGA, moments=120, time=3.0, ranks=32, steps=12)
+DRAWN = SimpleNamespace(**LOOKS["limits"]["utilisation"])
+"""Limits on what is drawn of a schedule's utilisation."""
 
 
 class LinkUtilisation(NamedTuple):
@@ -149,7 +131,7 @@ def usage_panels(results: Results, topology: str, collective: str, found: Usages
 
 def has_matrix(topology: Topology) -> bool:
     """Whether a network is small enough for a matrix."""
-    return topology.num_nodes <= DRAWN.nodes and topology.num_links <= DRAWN.links
+    return topology.num_nodes <= DRAWN.nodes and topology.num_links <= MOST_LINKS
 
 
 def _matrix(usage: LinkUtilisation, label: str) -> Figure:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 
 import altair as alt
@@ -49,12 +51,10 @@ def write_page(directory: Path, page: Path | None = None) -> Path:
 
 def _section(case: FailureCase) -> Section:
     """Return what the page says of a case: of the best schedule, then of each method's."""
-    groups: dict[str, list[FailureLosses]] = {}
-    for line in case.lines:
-        groups.setdefault(line.method, []).append(line)
+    groups = groupby(case.lines, attrgetter("method"))
     cut = case.disconnected
     said = [f"{len(cut)} samples cut ranks off, and are not counted: {'; '.join(cut)}."] if cut else []
-    return Section(str(case), [_block(case, label, lines) for label, lines in groups.items()], said)
+    return Section(str(case), [_block(case, label, list(lines)) for label, lines in groups], said)
 
 
 def _block(case: FailureCase, label: str, lines: list[FailureLosses]) -> PageBlock:
@@ -73,12 +73,11 @@ def series() -> list[Series]:
 
 def figure(case: FailureCase, lines: list[FailureLosses]) -> Figure:
     """Return the chart of some lines of a case."""
-    rows = []
-    for line in lines:
-        shares = {name: 100 * getattr(line, name) for name in ("low", "median", "high", "worst")}
-        series = {"method": line.made, "series": SHOWN.index(line.made)}
-        rows.append({"name": f"{line.failures} fail", **series, **shares})
-    return Figure(CHART, f"loss of {case}, {lines[0].method}", data=pd.DataFrame(rows))
+    data = pd.DataFrame(lines)
+    name, place = data.failures.map("{} fail".format), data.made.map(SHOWN.index)
+    shares = 100 * data[["low", "median", "high", "worst"]]
+    data = shares.assign(name=name, method=data.made, series=place)
+    return Figure(CHART, f"loss of {case}, {lines[0].method}", data=data)
 
 
 def chart() -> Drawn:

@@ -68,7 +68,7 @@ class FailuresTable(Table):
     links: int | list[int] | None = None
     nics: int | list[int] | None = None
     samples: int | str = 100
-    seed: int = 0
+    seed: int = Field(default=0, ge=0)
     degrade: Decimal | int | str | None = None
     topologies: list[str] | None = Field(default=None, min_length=1)
 
@@ -101,8 +101,6 @@ class Failures:
         if not number and self.samples != ALL:
             allowed = f"it is 1 to {MOST_SAMPLES} or {ALL!r}"
             raise InputError(f"{self.where}: samples = {self.samples!r}; {allowed}")
-        if self.seed < 0:
-            raise InputError(f"{self.where}: seed = {self.seed}; it must not be negative")
         asked = table.degrade
         self.factor = None if asked is None else at(f"{self.where}: degrade", exact_number, str(asked))
         if self.factor is not None and not 0 < self.factor < 1:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -20,12 +21,11 @@ from markupsafe import Markup
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import pdist
 
-from tutti.experiments.show.layout import Frame, layout
+from tutti.experiments.show.layout import LOOKS, TEMPLATES, Frame, layout
 from tutti.topologies.exact import FloatArray, Int64Array
 from tutti.topologies.topology import Topology
-from tutti.topologies.units import MICRO, duration, format_bandwidth, short
+from tutti.topologies.units import MICRO, duration, format_bandwidth
 
-TEMPLATES = Path(__file__).parent / "templates"
 MOST_LINKS = 4096
 """Most links of a network that is drawn."""
 LEVELS = 5
@@ -35,36 +35,8 @@ DETOURS = (0.0, *(sign * 0.02 * times for times in range(1, 16) for sign in (1, 
 _SHARES = np.linspace(0.02, 0.98, 33)[:, None, None]
 
 
-class Look(NamedTuple):
-    """Measures of the picture."""
-
-    cell: float
-    """Pixels between the closest nodes, where there is room."""
-    wide: float
-    """Largest width of the picture, in pixels."""
-    high: float
-    """Largest height of the picture, in pixels."""
-    share: float
-    """Radius of a node over the distance of the closest two nodes."""
-    radii: tuple[float, float]
-    """Smallest and largest radius of a node, in pixels."""
-    labelled: float
-    """Radius in pixels from which on a node has a label."""
-    letters: int
-    """Most letters of a label."""
-    edge: float
-    """Pixels between the outermost nodes and the edge of the picture."""
-    bend: float
-    """Distance of a link's middle from the straight line, over the link's length."""
-    apart: float
-    """Distance between the middles of parallel links, over the radius of a node."""
-    avoided: int
-    """Most nodes of a network in which links go around nodes."""
-    clear: float
-    """Distance that a link keeps from the middle of other nodes, over their radius."""
-
-
-LOOK = Look(76.0, 1080.0, 560.0, 0.38, (1.0, 12.0), 8.0, 3, 6.0, 0.06, 0.35, avoided=256, clear=1.2)
+LOOK = SimpleNamespace(**LOOKS["picture"])
+"""Measures of the picture."""
 
 
 @dataclass(frozen=True)
@@ -309,17 +281,17 @@ def seconds(time: float) -> str:
     return duration(time * MICRO).replace(" us", " µs")
 
 
-def amount(load: float) -> str:
+def amount(load: float, digits: int = 6) -> str:
     """Return bytes in the largest unit that leaves a number of at least 1.
 
     Examples
     --------
-    >>> amount(62500.0), amount(1e9 / 3), amount(0.0)
-    ('62.5 KB', '333.333 MB', '0 B')
+    >>> amount(62500.0), amount(1e9 / 3), amount(0.0), amount(3.2e6 / 17, 4)
+    ('62.5 KB', '333.333 MB', '0 B', '188.2 KB')
     """
     units = {"GB": 1e9, "MB": 1e6, "KB": 1e3}
     unit, size = next(((unit, size) for unit, size in units.items() if load >= size), ("B", 1.0))
-    return f"{short(load / size)} {unit}"
+    return f"{load / size:.{digits}g} {unit}"
 
 
 def node_names(topology: Topology) -> list[str]:

@@ -12,8 +12,11 @@ The unit is the distance of two neighbours in a row; y points down.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.spatial.distance import pdist
@@ -23,28 +26,11 @@ from tutti.topologies.exact import NONE, BoolArray, FloatArray, Int64Array
 from tutti.topologies.graphs.grid_structure import Hosts, LineKind, grid_of, hosts_of
 from tutti.topologies.topology import Link, Topology
 
-
-class Spacing(NamedTuple):
-    """Distances in a picture, in units of the distance of two neighbours in a row."""
-
-    sprung: int
-    """Most nodes of a network that is placed by springs, in a time that grows with the cube of their
-    number."""
-    columns: int
-    """Ranks in a row, of all hosts together, if only switches join them."""
-    margin: float
-    """Between the nodes of a host and its frame."""
-    gap: float
-    """Between two frames."""
-    rise: float
-    """Least height of a tier of switches above what stands below it."""
-    slope: float
-    """The same height, over the width of what stands below."""
-    depth: tuple[float, float]
-    """Shift, right and down, of the last plane of a grid of three dimensions from the first."""
-
-
-SPACING = Spacing(64, 32, margin=0.6, gap=0.5, rise=1.2, slope=0.18, depth=(0.9, -0.7))
+TEMPLATES = Path(__file__).parent / "templates"
+LOOKS: Mapping[str, Any] = tomllib.loads((TEMPLATES / "looks.toml").read_text(encoding="utf-8"))
+"""Measures of pictures, and colours of ranks."""
+SPACING = SimpleNamespace(**LOOKS["spacing"])
+"""Distances in a picture, in units of the distance of two neighbours in a row."""
 
 
 class Frame(NamedTuple):

@@ -9,7 +9,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
+from tutti.experiments.show.layout import LOOKS
 from tutti.schedules.message_durations import Messages, messages
 from tutti.schedules.schedule import Clock, Schedule
 from tutti.schedules.simulation.pipelining import best_slices
@@ -20,11 +22,6 @@ from tutti.topologies.topology import Topology
 MOST_BARS = 4096
 """Messages, each once for every link of its route, that are played: some 2,000 through a switch each."""
 TOO_MUCH = f"The player shows up to {MOST_BARS} messages, counted on each link; this schedule has more."
-FEW = (
-    *((0, 114, 178), (230, 159, 0), (0, 158, 115), (204, 121, 167)),
-    *((86, 180, 233), (213, 94, 0), (240, 228, 66), (140, 140, 140)),
-)
-SCALE = ((84, 80, 168), (58, 112, 170), (33, 145, 140), (53, 170, 110), (135, 190, 60), (228, 196, 32))
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,15 +57,15 @@ class Film:
     owners: Sequence[tuple[int, ...]]
 
     @cached_property
-    def colours(self) -> dict[int, tuple[int, int, int]]:
-        """Red, green and blue of each owner: of few Okabe and Ito's, else of a scale of growing lightness."""
+    def colours(self) -> dict[int, list[int]]:
+        """Red, green and blue of each owner."""
         ranks = sorted({rank for owners in self.owners for rank in owners})
-        if len(ranks) <= len(FEW):
-            return dict(zip(ranks, FEW, strict=False))
-        places = np.linspace(0, len(SCALE) - 1, len(ranks))
-        parts = [np.interp(places, np.arange(len(SCALE)), part) for part in zip(*SCALE, strict=True)]
-        found = np.rint(parts).astype(int).T.tolist()
-        return {rank: (red, green, blue) for rank, (red, green, blue) in zip(ranks, found, strict=True)}
+        few, scale = LOOKS["ranks"]["few"], LOOKS["ranks"]["scale"]
+        if len(ranks) <= len(few):
+            return dict(zip(ranks, few, strict=False))
+        places = np.linspace(0, len(scale) - 1, len(ranks))
+        parts = [np.interp(places, np.arange(len(scale)), part) for part in zip(*scale, strict=True)]
+        return dict(zip(ranks, np.rint(parts).astype(int).T.tolist(), strict=True))
 
     def document(self, topology: Topology) -> dict[str, Any]:
         """Return the page's data: ``bars`` are message, link, begin, end, bytes, step and owners each.
@@ -125,8 +122,5 @@ def film(schedule: Schedule, size: Fraction) -> Film | None:
 
 def _owners(schedule: Schedule, grouped: Messages) -> list[tuple[int, ...]]:
     """Return the ranks whose data each message carries."""
-    found: list[set[int]] = [set() for _ in range(len(grouped))]
     owner = schedule.collective.items.owner[schedule.chunks.item[schedule.chunk]]
-    for message, rank in zip(grouped.of_row.tolist(), owner.tolist(), strict=True):
-        found[message].add(rank)
-    return [tuple(sorted(ranks)) for ranks in found]
+    return [tuple(sorted(ranks.tolist())) for ranks in pd.Series(owner).groupby(grouped.of_row).unique()]

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any
 
 import altair as alt
 import pandas as pd
@@ -32,7 +33,7 @@ from tutti.experiments.report.charts import (
 )
 from tutti.experiments.report.panels import shares
 from tutti.experiments.report.results import Row
-from tutti.experiments.report.series import Series, drawn_as
+from tutti.experiments.report.series import LOOKS, Series, drawn_as
 from tutti.experiments.solver_study.statistics import (
     LEAST_SECONDS,
     MIXED_TOLERANCE,
@@ -46,25 +47,8 @@ Look = Mapping[str, Series]
 """The series of each solver's label."""
 
 
-class StudyDrawing(NamedTuple):
-    """Limits on what the charts of a study draw."""
-
-    height: int
-    """Height of a chart in pixels."""
-    ratio: float
-    """Largest ratio of a profile, at which it shows the fraction of problems that are solved at all."""
-    error: float
-    """Relative errors below this are rounding errors and are drawn as 0."""
-    earliest: float
-    """Start of the time axis of a trace, in seconds. Earlier times can't be told apart."""
-    soon: float
-    """Seconds: a program that every solver solves sooner has no chart of its course."""
-    beyond: float
-    """Largest bounds and incumbents that a trace shows, as multiples of the best value."""
-
-
-DRAWN = StudyDrawing(height=240, ratio=1000.0, error=1e-14, earliest=0.01, soon=0.5, beyond=4.0)
-TAU = "time over the fastest solver's (τ)"
+DRAWN = SimpleNamespace(**LOOKS["limits"]["study"])
+"""Limits on what the charts of a study draw."""
 
 
 def study_charts(series: Sequence[Series]) -> dict[str, Any]:
@@ -74,7 +58,11 @@ def study_charts(series: Sequence[Series]) -> dict[str, Any]:
 
 @cache
 def _specs() -> str:
-    ratio = alt.X("value:Q", scale=alt.Scale(type="log"), axis=alt.Axis(title=TAU, tickCount=5))
+    ratio = alt.X(
+        "value:Q",
+        scale=alt.Scale(type="log"),
+        axis=alt.Axis(title="time over the fastest solver's (τ)", tickCount=5),
+    )
     part = alt.X("value:Q", title="primal integral over the limit", scale=alt.Scale(domain=[0, 1]))
     charts: dict[str, Drawn] = {
         "profile": steps(ratio, "problems solved (%)", "told:N|that is"),

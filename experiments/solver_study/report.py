@@ -34,6 +34,7 @@ from tutti.experiments.runner.results import read_rows
 from tutti.experiments.runner.study import REPORT
 from tutti.experiments.solver_study.charts import (
     DRAWN,
+    Look,
     error_chart,
     integral_chart,
     profile_chart,
@@ -55,7 +56,6 @@ from tutti.experiments.solver_study.statistics import (
     SHIFT,
     SIZES,
     TOLERANCE,
-    SolverChoice,
     building,
     choices,
     comparable,
@@ -69,8 +69,6 @@ from tutti.experiments.solver_study.statistics import (
 )
 from tutti.topologies.errors import InputError
 from tutti.topologies.files import read_text, written
-
-Looks = Mapping[str, Series]
 
 
 def write_study_report(directory: Path, page: Path | None = None) -> Path:
@@ -129,7 +127,7 @@ def render_study(rows: Sequence[Mapping[str, Any]], manifest: Mapping[str, Any])
     )
 
 
-def _summary(kind: str, frame: pd.DataFrame, looks: Looks, manifest: Mapping[str, Any]) -> Section:
+def _summary(kind: str, frame: pd.DataFrame, looks: Look, manifest: Mapping[str, Any]) -> Section:
     """Return how each solver did over all programs, and what it was not run on."""
     texts = TEXTS[f"{kind}-standings"]
     told = ""
@@ -145,7 +143,7 @@ def _summary(kind: str, frame: pd.DataFrame, looks: Looks, manifest: Mapping[str
 
 
 def _standing_table(
-    key: str, frame: pd.DataFrame, looks: Looks, fastest: Mapping[str, int], **values: Any
+    key: str, frame: pd.DataFrame, looks: Look, fastest: Mapping[str, int], **values: Any
 ) -> PageTable:
     """Return a line a solver, with what the kind's texts have heads for."""
     lines = standings(frame)
@@ -192,7 +190,7 @@ def _comparisons(frame: pd.DataFrame) -> Iterator[PageBlock]:
             yield from (PageBlock("", "", "", [table]) for table in tables if table.rows)
 
 
-def _linear_sections(frame: pd.DataFrame, looks: Looks) -> list[Section]:
+def _linear_sections(frame: pd.DataFrame, looks: Look) -> list[Section]:
     """Return which solver to choose when, and the charts of a study of linear programs."""
     models = dict(list(frame.groupby("model", sort=False)))
     known = {model: own for model, own in models.items() if own["size"].notna().any()}
@@ -216,7 +214,7 @@ def _linear_sections(frame: pd.DataFrame, looks: Looks) -> list[Section]:
     ]
 
 
-def _mixed_sections(frame: pd.DataFrame, looks: Looks) -> list[Section]:
+def _mixed_sections(frame: pd.DataFrame, looks: Look) -> list[Section]:
     """Return the solvers by model, and the charts of a study of mixed-integer programs."""
     families, every = [], comparable(frame)[0]
     family = frame.model.str.partition(" ")[0]
@@ -241,7 +239,7 @@ def _mixed_sections(frame: pd.DataFrame, looks: Looks) -> list[Section]:
     ]
 
 
-def _courses(frame: pd.DataFrame, looks: Looks) -> Iterator[Panel]:
+def _courses(frame: pd.DataFrame, looks: Look) -> Iterator[Panel]:
     """Yield the chart of each program that took some solver a while."""
     for (model, topology), own in frame.groupby(["model", "topology"], sort=False):
         tried = own[own.integers.notna() & (own.seed == own.seed.iloc[0])]
@@ -251,7 +249,7 @@ def _courses(frame: pd.DataFrame, looks: Looks) -> Iterator[Panel]:
                 yield Panel(f"{model}, {topology}", "", chart)
 
 
-def _agreement(kind: str, frame: pd.DataFrame, looks: Looks) -> Section:
+def _agreement(kind: str, frame: pd.DataFrame, looks: Look) -> Section:
     """Return which answers differ, which of them are refuted, and what failed."""
     pairs, texts = disagreements(frame), TEXTS[kind]
     told = texts["apart"] if pairs else texts["agree"]
@@ -292,7 +290,7 @@ def _ends(row: Row) -> list[str]:
     return [_digits(row.certified_lower), _digits(row.certified_upper)]
 
 
-def _programs(kind: str, frame: pd.DataFrame, looks: Looks) -> PageTable:
+def _programs(kind: str, frame: pd.DataFrame, looks: Look) -> PageTable:
     """Return what each solver made of each program; of linear ones the least mean is bold."""
     lines: list[tuple[str, list[Said]]] = []
     for (model, topology), own in frame.groupby(["model", "topology"], sort=False):
@@ -371,7 +369,7 @@ def _building_table(frame: pd.DataFrame) -> PageTable:
     return PageTable.of("building", lines)
 
 
-def advice(choice: SolverChoice) -> str:
+def advice(choice: Row) -> str:
     """Return in one sentence which solver to choose for a model and size, and why, as the data has it."""
     best = choice.lines[0]
     if not best.right:

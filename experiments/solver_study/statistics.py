@@ -25,7 +25,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain, combinations, pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -183,28 +183,16 @@ def problems_of(frame: pd.DataFrame) -> int:
     return len(frame[frame.ran].drop_duplicates(PROBLEM))
 
 
-class SolverChoice(NamedTuple):
-    """The solvers to choose for a model and a size.
+def choices(frame: pd.DataFrame) -> list[Row]:
+    """Return which solvers to choose for each model and size class that was run.
 
-    Parameters
-    ----------
-    model, size
-        The class; `instances` of it were run.
-    lines
-        Standings, the best first.
-    equals
-        The solvers whose mean is as good as the best (within `SAME`) and who solved as many.
+    Returns
+    -------
+    list of named tuples
+        The `model` and the `size` class, of which so many `instances` were run; `lines`, the standings: most
+        solved first, then least mean; and `equals`, the solvers whose mean is as good as the best (within
+        `SAME`) and who solved as many.
     """
-
-    model: str
-    size: str
-    instances: int
-    lines: list[Row]
-    equals: list[str]
-
-
-def choices(frame: pd.DataFrame) -> list[SolverChoice]:
-    """Return a choice for each model and size class that was run: most solved first, then least mean."""
     # Rows that died before they knew their size have that of other rows of the program.
     size, models = frame.groupby("program")["size"].transform("first"), frame.model.unique()
     frame = frame.assign(size=size, model=pd.Categorical(frame.model, models))
@@ -214,8 +202,9 @@ def choices(frame: pd.DataFrame) -> list[SolverChoice]:
         best = lines[0]
         near = max(SAME * best.mean_s, best.mean_s + LEAST_SECONDS)
         equals = [one.solver for one in lines if one.right == best.right and one.mean_s <= near]
-        found.append(SolverChoice(model, size, own.topology.nunique(), lines, equals))
-    return found
+        found.append((model, size, own.topology.nunique(), lines, equals))
+    names = ["model", "size", "instances", "lines", "equals"]
+    return list(pd.DataFrame(found, columns=names).itertuples())
 
 
 def building(frame: pd.DataFrame) -> list[Row]:

@@ -269,18 +269,13 @@ def make_tasks(config: StudyConfig) -> list[StudyTask]:
             raise InputError(f"{program.where}: {' '.join(name)} is also {seen[name]}; remove one of them")
         seen[name] = program.where.partition(": ")[2] or program.where
         tasks += _tasks_of(program, config)
-    _check_kinds(config.programs)
-    return tasks
-
-
-def _check_kinds(programs: Sequence[StudyProgram]) -> None:
-    """Refuse a study of both kinds of programs: their means have other shifts, their reports other charts."""
-    kinds = {is_mixed(program.model): program for program in programs}
-    if len(kinds) > 1:
+    kinds = {is_mixed(program.model): program for program in config.programs}
+    if len(kinds) > 1:  # their means have other shifts, their reports other charts
         raise InputError(
             f"{kinds[True].where}: model '{kinds[True].model}' is a mixed-integer program and "
             f"'{kinds[False].model}' is not; make two studies"
         )
+    return tasks
 
 
 def _tasks_of(program: StudyProgram, config: StudyConfig) -> Iterator[StudyTask]:

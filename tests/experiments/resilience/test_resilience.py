@@ -111,7 +111,7 @@ def test_slower_links_and_adapters_of_several_tables(tmp_path):
         ("[failures]\nnics = 1", "ring:4.* has no hosts with adapters to fail; links can$"),
         ("[failures]\nlinks = 1\nsamples = 0", "samples = 0; it is 1 to 100000 or 'all'$"),
         ('[failures]\nlinks = 1\nsamples = "some"', "samples = 'some'; it is 1 to 100000 or 'all'$"),
-        ("[failures]\nlinks = 1\nseed = -1", "seed = -1; it must not be negative$"),
+        ("[failures]\nlinks = 1\nseed = -1", "'seed' must be greater than or equal to 0, not -1$"),
         ("[failures]\nlinks = 1\ndegrade = 1.0", "degrade = 1.0; it must be above 0 and below 1$"),
         ("[failures]\nlinks = 1\ndegrade = 2", "degrade = 2; it must be above 0 and below 1$"),
         (
