@@ -142,8 +142,7 @@ class Entrant(Table):
         if texts and self.name == OWN:
             group, text = next(iter(texts.items()))
             raise InputError(f"'{OWN}' is for the networks of Calculon's system; {group} has {text}")
-        methods = dict[str | None, str](self.others.items()) | {None: self.name}
-        made = {text: Scheduled(text, methods, self.options) for text in texts.values()}
+        made = {text: Scheduled(text, self.name, self.others, self.options) for text in texts.values()}
         networks = found | {group: made[text] for group, text in texts.items()}
         check_groups(job.workload, {group: network.ranks for group, network in networks.items()})
         return networks

@@ -374,14 +374,15 @@ class Scheduled:
     ----------
     name
         The text of the topology.
-    methods
-        The name of the method of each kind of collective; None: of the others.
+    method, others
+        The names of the method, and of those of some kinds of collectives.
     options
-        Options of the method for the others.
+        Options of `method`.
     """
 
     name: str
-    methods: Mapping[str | None, str]
+    method: str
+    others: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     _schedules: dict[Any, Schedule] = field(default_factory=dict, repr=False)
 
@@ -392,11 +393,11 @@ class Scheduled:
 
     def time(self, what: Communication) -> float:
         """Return the simulated seconds of the method's schedule; a method that is none is the bound."""
-        name = self.methods.get(what.kind, self.methods[None])
+        name = self.others.get(what.kind, self.method)
         if what.kind == SEND or name == BOUND:
             return self.bound(what)
         method, size = find_method(name), rounded(what.size)
-        own = self.options if method.name == self.methods[None] else {}
+        own = self.options if method.name == self.method else {}
         options = build_options(method, {**method.quick, **own})
         problem = Problem(_network(self.name), collective(what.kind, self.ranks))
         if method.size_dependent(problem, options):

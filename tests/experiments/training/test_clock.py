@@ -15,7 +15,7 @@ MEGABYTE = Fraction(10**6)
 def test_a_ring_takes_what_its_formula_says() -> None:
     """Both ways, half the data each: 6 steps of 1 us and 125 KB at 1 GB/s (Patarasuk and Yuan 2009)."""
     what = Communication(Kind.ALLREDUCE, MEGABYTE, "dp")
-    network = Scheduled(RING, {None: "ring"})
+    network = Scheduled(RING, "ring")
     assert network.time(what) == pytest.approx(6 * (1e-6 + 125e-6))
     assert network.bound(what) <= network.time(what)
 
@@ -23,15 +23,15 @@ def test_a_ring_takes_what_its_formula_says() -> None:
 def test_the_bound_stands_for_a_method() -> None:
     """An all-to-all of 1 MB on a ring of 4: 250 KB each, 2 over the cut in half, each way twice: 500 us."""
     what = Communication(Kind.ALL_TO_ALL, MEGABYTE, "ep")
-    network = Scheduled(RING, {None: "ring", Kind.ALL_TO_ALL: BOUND})
+    network = Scheduled(RING, "ring", {Kind.ALL_TO_ALL: BOUND})
     assert network.time(what) == network.bound(what) >= 500e-6
 
 
 def test_sending_takes_alpha_and_bytes_over_bandwidth() -> None:
     """On a ring to the next rank; through two switches the α of four links, the bytes once."""
     what = Communication(SEND, MEGABYTE, "pp")
-    assert Scheduled(RING, {None: "ring"}).time(what) == pytest.approx(1001e-6)
-    switched = Scheduled("switch2d:2x2?bandwidth=1GB/s,500MB/s&alpha=1us", {None: "ring"})
+    assert Scheduled(RING, "ring").time(what) == pytest.approx(1001e-6)
+    switched = Scheduled("switch2d:2x2?bandwidth=1GB/s,500MB/s&alpha=1us", "ring")
     assert switched.time(what) == pytest.approx(2004e-6)
 
 
