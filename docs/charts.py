@@ -43,6 +43,7 @@ def write() -> Iterator[tuple[str, str]]:
             (0.01, 1, 100, 10_000),
         ),
     )
+    yield "resilience", _resilience()
 
 
 def rows(name: str) -> list[dict[str, str]]:
@@ -149,15 +150,41 @@ def _seconds(name: str, columns: Sequence[str], ticks: Sequence[float]) -> str:
     return _pictures(chart) + Markup('<p class="legend">{}</p>').format(Markup(" · ").join(shades))
 
 
+def _resilience() -> str:
+    """Return a chart of losses for each collective and network, with a row for each count and schedule."""
+    panels: dict[tuple[str, str, str], list[tuple[str, dict[str, tuple[float, int]]]]] = defaultdict(list)
+    columns = {"median": "median loss (%)", "90th percentile": "90th percentile (%)", "worst": "worst (%)"}
+    for row in rows("resilience"):
+        label = f"{row['failed']} failed, {row['schedule']}"
+        dots = {
+            f"{label}, {name}: {row[column]} %": (float(row[column]), 5 - 2 * place)
+            for place, (name, column) in enumerate(columns.items())
+        }
+        panels[row["collective"], row["network"], row["what failed"]].append((label, dots))
+    figures = []
+    for (collective, network, what), lines in panels.items():
+        title = f"{collective} on {network}, failed {what.replace('nics', 'adapters')}: loss"
+        ticks = (-25, 0, 25, 50, 75) if what == "nics" else (-50, 0, 100, 200)
+        figures.append(_figure(_dots(lines, ticks, " %", title, log=False), title))
+    shades = [Markup('<i class="d{}"></i> {}').format(5 - 2 * i, name) for i, name in enumerate(columns)]
+    return _pictures(*figures) + Markup('<p class="legend">{}</p>').format(Markup(" · ").join(shades))
+
+
 def _dots(
-    lines: Sequence[tuple[str, Mapping[str, tuple[float, int]]]], ticks: Sequence[float], unit: str, said: str
+    lines: Sequence[tuple[str, Mapping[str, tuple[float, int]]]],
+    ticks: Sequence[float],
+    unit: str,
+    said: str,
+    *,
+    log: bool = True,
 ) -> Markup:
-    """Return a row for each line, with its dots (value and shade, by what they say) on a logarithmic axis."""
+    """Return a row for each line, with its dots (value and shade, by what they say) on an axis."""
     least, most, foot = ticks[0], ticks[-1], ROW * len(lines)
-    scale = (WIDTH - LABEL - 2 * EDGE) / log10(most / least)
 
     def x(value: float) -> float:
-        return LABEL + EDGE + scale * log10(min(max(value, least), most) / least)
+        value = min(max(value, least), most)
+        part = log10(value / least) / log10(most / least) if log else (value - least) / (most - least)
+        return LABEL + EDGE + (WIDTH - LABEL - 2 * EDGE) * part
 
     parts = []
     for tick in ticks:
