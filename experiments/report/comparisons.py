@@ -184,8 +184,8 @@ def case_table(results: Results, topology: str, kind: str = "gaps") -> PageTable
             found = [_cell(results, cells.get(one.number, ABSENT), said, notes) for one in series]
             rows.append((looks, [*named, reference(next(iter(cells.values()))), *found]))
     told = {"network": results.short[topology], "baseline": results.baseline}
-    named = f"{kind}-{topology}"
-    return _exactly(PageTable.of(kind, rows, method_heads(series), name=named, notes=notes, **told))
+    title = f"{kind}-{topology}"
+    return _exactly(PageTable.of(kind, rows, method_heads(series), name=title, notes=notes, **told))
 
 
 def _exactly(table: PageTable) -> PageTable:

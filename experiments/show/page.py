@@ -18,7 +18,6 @@ from tutti.experiments.printable import printable
 from tutti.experiments.show.drawing import (
     LEVELS,
     MOST_LINKS,
-    TEMPLATES,
     amount,
     draw,
     levels,
@@ -26,6 +25,7 @@ from tutti.experiments.show.drawing import (
     seconds,
     templates,
 )
+from tutti.experiments.show.layout import TEMPLATES
 from tutti.experiments.show.player import TOO_MUCH, Film, film
 from tutti.schedules.cost import link_loads
 from tutti.schedules.files.schedule_file import read_schedule, write_text
