@@ -31,7 +31,9 @@ def up_to(last, before=""):
 ROMAN = ("I", "II", "III", "IV", "V", "VI")
 # What the texts number, by their lists of figures and tables and by what they state.
 ITEMS = {
-    "TACOS, MICRO 2024": numbered("Fig.", up_to(21)) | numbered("Table", ROMAN[:5]) | numbered("Algorithm", "12"),
+    "TACOS, MICRO 2024": numbered("Fig.", up_to(21))
+    | numbered("Table", ROMAN[:5])
+    | numbered("Algorithm", "12"),
     "TACOS, 2023": numbered("Fig.", up_to(24)) | numbered("Table", ROMAN),
     "TACCL": numbered("Fig.", up_to(11)) | numbered("Table", "123") | {"Listing 1"},
     CHAPTER_3: numbered("Fig.", up_to(11, "3.") + up_to(9, "A."))
