@@ -192,12 +192,13 @@ def read_rows(directory: Path) -> list[dict[str, Any]]:
 def current_row(row: Row) -> dict[str, Any]:
     """Return a row of any version with the names of today: of its method, options and bound.
 
-    Rows of a study of solvers have labels of solvers, which are no methods, and names of models.
+    Rows of a study of solvers have labels of solvers, which are no methods, and names of models. Labels of a
+    study of training may be of several words, which no name of a method is.
     """
     if "limit_s" in row:
         return {**row, "model": current_model(row["model"])}
     found = dict(row)
-    if isinstance(row.get("method"), str):
+    if isinstance(row.get("method"), str) and " " not in row["method"]:
         label = current_label(" ".join(filter(None, [row["method"], row.get("options")])))
         found["method"], _, options = label.partition(" ")
         found |= {"options": options} if row.get("options") else {}

@@ -11,7 +11,7 @@ from tests.sweep import for_each
 from tutti.expansions.method import expanded
 from tutti.experiments.registry import METHODS
 from tutti.schedules import Problem, collective
-from tutti.schedules.cost import step_cost
+from tutti.schedules.cost import is_moore_optimal, step_cost
 from tutti.topologies import parse_topology
 from tutti.topologies.families.expressions import Degree, LineGraph, Power, parse_notation
 
@@ -131,6 +131,13 @@ def test_line_graphs_of_optimal_bfb_schedules_are_optimal_bfb_schedules(text):
     problem = Problem(topology, collective("allgather", topology.num_ranks))
     bfb = METHODS["bfb"].synthesize(problem, METHODS["bfb"].options(), np.random.default_rng(0))
     assert step_cost(synthesized(f"L({text})")).tb == step_cost(bfb).tb
+
+
+@pytest.mark.parametrize("text", REGULAR)
+def test_a_line_graph_is_moore_optimal_exactly_where_its_base_is(text):
+    """Theorem 8. UniRing(2,3) takes 2 steps and not 1, and Pi_{2,5} takes 3 and not 2."""
+    assert is_moore_optimal(synthesized(text)) == (text not in ("UniRing(2,3)", "Pi_{2,5}"))
+    assert is_moore_optimal(synthesized(f"L({text})")) == is_moore_optimal(synthesized(text))
 
 
 @pytest.mark.parametrize("times", [1, 2, 3])

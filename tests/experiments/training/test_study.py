@@ -165,3 +165,9 @@ def test_names_of_earlier_versions_are_read_in_methods_and_stated_numbers(tmp_pa
     assert networks.methods == {None: "shortest_path_all_to_all", "allreduce": "min_latency"}
     row = {"job": "gpt2", "method": "stepwise", "status": "ok", "weights_s": 3.0, "time_s": 2.0}
     assert claims([current_row(row)], papers)[0].ours == 1.5
+
+
+def test_a_label_of_several_words_is_read_whole() -> None:
+    for options in (None, "slices=2"):
+        row = {"method": "shifted rings", "options": options}
+        assert current_row(row) == row

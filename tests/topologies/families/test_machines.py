@@ -260,6 +260,14 @@ def test_a_transfer_between_ndv2_boxes_costs_what_table_1_says():
     assert (alpha(machine, 3, 12), slowest(machine, [3, 16, 18, 17, 12])) == expected
 
 
+def test_two_chunks_of_32_kb_between_ndv2_boxes_take_17_percent_less_if_they_are_joined():
+    """TACCL, section 4.1: 2 (α + β s) against α + 2 β s."""
+    machine = ndv2(2)
+    latency, rate = alpha(machine, 0, 8), slowest(machine, [0, 16, 18, 17, 8])
+    apart, joined = 2 * (latency + 32_000 / rate), latency + 64_000 / rate
+    assert round(100 * (1 - joined / apart)) == 17
+
+
 @pytest.mark.parametrize("boxes", [1, 2, 3])
 def test_dgx2_has_sixteen_gpus_on_nvswitch_and_an_adapter_for_two(boxes):
     machine = dgx2(boxes)
