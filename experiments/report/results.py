@@ -195,7 +195,8 @@ class Results:
             [entry.split() for entry in row.course.split("; ") if entry] or [(row.synth_s, row.time_us)]
             for row in rows.itertuples()
         ]
-        found = rows[[*CASE, "case", "number"]].assign(course=courses).explode("course", ignore_index=True)
+        entries = pd.Series(courses, rows.index, dtype=object)
+        found = rows[[*CASE, "case", "number"]].assign(course=entries).explode("course", ignore_index=True)
         found["seconds"] = found.course.str[0].astype(float).fillna(0.0)
         found["time_us"] = found.course.str[1].astype(float)
         groups = found.groupby(["case", "number"])

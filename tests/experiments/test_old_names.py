@@ -124,7 +124,7 @@ def test_a_stored_row_is_read_with_names_of_today(tmp_path):
         writer = csv.DictWriter(file, chosen.keys())
         writer.writeheader()
         writer.writerows([row, chosen])
-    first, second = read_results(tmp_path, baseline="tacos chunks=4 pick=rarest").rows
+    first, second = read_results(tmp_path, baseline="tacos chunks=4 pick=rarest").rows.itertuples()
     assert (first.method, first.options) == ("tacos", "chunk_rule=rarest chunks=4")
     assert (first.bound_kind, second.algorithm) == ("first_hop", "min_latency")
     assert second.options == "methods=shortest_path_all_to_all,bfb stop_at_gap=0.5"

@@ -162,7 +162,7 @@ def test_names_of_earlier_versions_are_read_in_methods_and_stated_numbers(tmp_pa
     jobs, entrants, papers = read_training(read_config(path))
     assert entrants[0].options == {"min_steps": True}  # as its rows show them
     networks = entrants[0].on(jobs[0])["dp"]
-    assert networks.methods == {None: "shortest_path_all_to_all", "allreduce": "min_latency"}
+    assert (networks.method, networks.others) == ("shortest_path_all_to_all", {"allreduce": "min_latency"})
     row = {"job": "gpt2", "method": "stepwise", "status": "ok", "weights_s": 3.0, "time_s": 2.0}
     assert claims([current_row(row)], papers)[0].ours == 1.5
 
