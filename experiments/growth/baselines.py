@@ -1,4 +1,4 @@
-"""What the finder's networks are compared with: closed forms of others, and lower bounds for any schedule.
+"""Closed forms of other networks and lower bounds for any schedule, beside the finder's networks.
 
 The closed forms are those of degree 4 in Fig. 3.7 of the dissertation. Times are those under given α, M and
 bandwidth of a node: of an allreduce 2 (T_L α + T_B M/B); of an all-to-all without α, in units of M/B.
@@ -8,8 +8,8 @@ bandwidth of a node: of an allreduce 2 (T_L α + T_B M/B); of an all-to-all with
 - *Shifted rings*: two bidirectional rings, T_L = N - 1, BW-optimal. All-to-all: N/8, which Table 3.4 prints;
   halves of the nodes are then joined by eight links each way (two rings side by side have four: N/4).
 - *Double binary tree*: rank r > 0 with lowest set bit b hangs below r - b + 2b or, where that is none,
-  below r - b; the second tree is the first mirrored, or shifted by one where N is odd, so that a leaf of one
-  is inside the other and no rank has more than four links. Each tree allreduces M/2 in k slices up and down
+  below r - b. The second tree is the first mirrored, or shifted by one where N is odd. So a leaf of one is
+  inside the other, and no rank has more than four links. Each tree allreduces M/2 in k slices up and down
   over links of B/4: (2h + k - 1)(α + 2M / (k B)), for the best k. All-to-all: what cuts between ranks k - 1
   and k prove, k (N - k) / N over a quarter of the links across, a lower bound.
 

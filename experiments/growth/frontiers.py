@@ -1,8 +1,8 @@
 """The frontier of one N (Fig. A.4), and the generalized Kautz graphs of that size (Fig. A.7), as rows.
 
-All-to-all has the cheapest proofs here: with lengths of 1 the time is at least the sum of all distances over
-the number of links, and splitting each demand evenly, node by node, over the shortest paths attains its
-largest load.
+All-to-all has the cheapest proofs here. With lengths of 1 the time is at least the sum of all distances over
+the number of links. Splitting each demand evenly, node by node, over the shortest paths attains its largest
+load.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from tutti.topologies.kernels import kernel
 from tutti.topologies.topology import Incidence, Topology
 
 ANY, BOTH_WAYS, KAUTZ = "any", "bidirectional", "gen_kautz"
-"""What was searched: all networks, those whose links all have one back; or one family was measured."""
+"""The search: of all networks, or of those whose links all have one back; or one family was measured."""
 FAMILIES = {"gen_kautz": "GenKautz", "distance_regular": "DistReg", "circulant": "Circulant"}
 """Names of Fig. A.4."""
 OTHER = "OtherBase"
-"""What other bases are called."""
+"""The name of other bases."""
 COLUMNS = typed("""
     search text, degree int, nodes int, points int, point int, topology text, family text, tl_steps int,
     tb_factor text, exact bool, all_to_all_low float, all_to_all_high float, status text, message text
 """)
 """Name and type of every column of the table. ``search`` is `ANY`, `BOTH_WAYS` or `KAUTZ`. The frontier has
 ``points`` networks, and ``point`` is the number of this one, from 1, T_L growing. ``family`` is how it is
-built, as in Fig. A.4: B (both ways), L (line graph), D (degree), P (power), C (product), or the family of a
-base. ``tl_steps`` are in steps and ``tb_factor`` in M/B; where ``exact`` is false T_B is at most that.
+built, as in Fig. A.4: B (bidirectional), L (line graph), D (degree), P (power), C (product), or the family of
+a base. ``tl_steps`` are in steps and ``tb_factor`` in M/B; where ``exact`` is false T_B is at most that.
 ``all_to_all_low`` and ``all_to_all_high`` are in M/B, of the first and the last network of a frontier: the
 bound by distances, and the time of an even split over the shortest paths."""
 NONE_FOUND = {"points": 0, "point": 0, "topology": "", "family": "", "tl_steps": 0, "tb_factor": "0"}

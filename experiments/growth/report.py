@@ -104,9 +104,9 @@ def _spec(title: str, log_x: bool) -> alt.LayerChart | alt.FacetChart:
 
 
 PAGE, TIMES = "growth.html", "times.csv"
-"""Not what every kind's report is called, which stays where no row changed: these depend on sizes too."""
+"""Names of the page and the table. They depend on sizes too, so they are written even if no row changed."""
 COLOURED = 4
-"""Ways of building that have a colour of their own; the rarer ones share the next."""
+"""The number of families that have a colour of their own; the rarer ones share the next."""
 OTHERS = "rest"
 BOTH = "best bidirectional"
 
@@ -139,7 +139,7 @@ def times_of(rows: pd.DataFrame, growth: GrowthSearch, workload: CostParameters)
     """Return the times of every N (`TIME_COLUMNS`).
 
     They are those of the finder's best, first and last networks, the baselines, and the bound; then the least
-    of networks whose links go both ways, where these are not all.
+    of networks whose links all have one back, where these are not all.
     """
     allreduce = [workload.allreduce_us(*cost) for cost in zip(rows.tl_steps, rows.tb_factor, strict=True)]
     unit = workload.all_to_all_us(1)

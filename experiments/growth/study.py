@@ -22,7 +22,7 @@ FIRST_NODES = 2
 
 @dataclass(frozen=True)
 class GrowthSearch:
-    """What is searched: all N from `FIRST_NODES` to `up_to`.
+    """A search of all N from `FIRST_NODES` to `up_to`.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class GrowthSearch:
 
     @property
     def search(self) -> str:
-        """What is searched first; the second search is of networks whose links go both ways."""
+        """The first search; the second is of networks whose links all have one back."""
         return BOTH_WAYS if self.bidirectional else ANY
 
     def rows(self, nodes: int) -> list[Row]:
@@ -75,7 +75,7 @@ class GrowthTask(Task):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What it is picked by, besides the whole text."""
+        """The texts by which it is picked, as it is by the whole text."""
         return (self.growth.search,)
 
     def rows(self, status: str, message: str = "") -> list[Row]:

@@ -1,4 +1,4 @@
-"""What four programs of the papers need of a network, and what a model of them can do.
+"""The data of a network that four programs of the papers need, and the model of a program.
 
 A module ``by_LAYER`` has a function for each program. It takes a `Network` and returns a `Built`, which
 solves the model, and changes its data by the layer's own means. Data are the capacities of all links.

@@ -1,14 +1,17 @@
 """The report of a finished run: one page to read, and its figures and tables for papers.
 
 Read `tables` first: a page is sections of blocks, a block is tables and charts, and a table is HTML, Markdown
-or LaTeX; what is said beside numbers is in ``templates/texts.toml``, and ``templates/page.html`` puts a page
-together. The pages of growth, training, failures and solvers are made of the same. Then `page` (what the page
-of a run has), `results` (a run as its directory holds it), `series` (what methods look like and are called),
-`standings` (how each does over the run, and the answer, with which the page begins), `panels` (the charts of
-a collective and their rows) and `charts` (the specs, drawn from these rows by `templates/charts.js`; ``make
-vega`` puts its library together). Further parts are `comparisons` (most tables), `seeds`, `switch_over`,
-`bottleneck` and `utilisation`. `figures` writes charts and tables for papers, `markdown` fills in pages that
-are read without running anything. What is drawn here was kept by `experiments.runner`.
+or LaTeX. The texts beside numbers are in ``templates/texts.toml``, measures, colours and axes in
+``templates/looks.toml``, and ``templates/page.html`` puts a page together. The pages of growth, training,
+failures and solvers are made of the same.
+
+Then read `page`, which says what the page of a run has, `results`, a run as its directory holds it, and
+`series`, the looks and names of methods. `standings` says how each method does over the run, and the answer,
+with which the page begins. `panels` has the charts of a collective and their rows, and `charts` the specs,
+which ``templates/charts.js`` draws from these rows (``make vega`` puts its library together). Further parts
+are `comparisons` (most tables), `seeds`, `switch_over`, `bottleneck` and `utilisation`. `figures` writes
+charts and tables for papers, `markdown` fills in pages that are read without running anything. All that is
+drawn here was kept by `experiments.runner`.
 """
 
 from tutti.experiments.report.page import write_report

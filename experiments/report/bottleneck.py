@@ -1,10 +1,10 @@
-"""What the lower bounds of a topology rest on, drawn, and what an allreduce gains: the panels of both.
+"""Panels of what the lower bounds of a topology rest on, and of what an allreduce gains.
 
-The cut bound rests on the links out of a set of nodes; the partition bound of allreduce on the links between
-parts; the bounds of linear programs (``mcf`` of all-to-all, ``lp`` of allreduce) on links with a length,
-their dual. All of them are here links with a *length* (1 in a cut), and nodes with a *part*. Of the bounds of
-a collective the largest is shown, of equal ones the one that says most: on the network, or as bars if the
-network is large.
+The cut bound rests on the links out of a set of nodes, and the partition bound of allreduce on the links
+between parts. The bounds of linear programs (``mcf`` of all-to-all, ``lp`` of allreduce) rest on links with a
+length, their dual. All of them are here links with a *length* (1 in a cut), and nodes with a *part*. Of the
+bounds of a collective the largest is shown, of equal ones the one that says most: on the network, or as bars
+if the network is large.
 
 A reduce-scatter and then an allgather take at least their bottleneck cuts' times, one after the other. An
 allreduce takes the optimum of linear program (B.5), or at least the partition bound: ``docs/allreduce.md``.

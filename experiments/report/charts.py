@@ -2,8 +2,8 @@
 
 A spec says which column is drawn how; scales, ticks and labels are the library's. The page has every spec and
 the rows of the run once: a `Figure` names a spec and chooses rows, or brings its own. `templates/charts.js`
-draws it, and `figures` writes it for papers. Colours come from the theme (`theme`), so that a spec serves
-light and dark pages alike.
+draws it, and `figures` writes it for papers. Colours come from the theme (`theme`), so that one spec
+serves light and dark pages.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ SHADES = ("up to 0.1", "up to 1", "up to 10", "up to 100", "more")
 HEIGHT = 220
 ALGBW = "algbw"
 MEASURES = {ALGBW: "algbw (GB/s)", "busbw": "busbw (GB/s)", "speedup": "speed-up"}
-"""What a chart against size can show: its axis."""
+"""The measures of a chart against size, and the titles of their axes."""
 HOT = "hot === null || hot === datum.series"
-"""Whether the method that is pointed at, if any, is a mark's."""
+"""An expression: the method that is pointed at, if any, is a mark's."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def theme() -> Spec:
 
 
 LABELS, SYMBOLS_OF, PANELS = (["$labels"], ["$symbols"], ["$panels"])
-"""What stands in a spec for what differs from run to run: the methods, their markers, the panels in order."""
+"""Places in a spec for what differs from run to run: the methods, their markers, the panels in order."""
 LEGEND = alt.Legend(title=None, values=alt.ExprRef("present"), symbolOpacity=1)
 """One legend of colours and markers, of the methods that are there."""
 COLOUR = alt.Color("method:N", scale=alt.Scale(domain=LABELS), legend=LEGEND)
@@ -119,7 +119,7 @@ METHODS = alt.Y("method:N", title=None, sort=LABELS)
 OPACITY = alt.condition(HOT, alt.value(1.0), alt.value(0.13))
 LIMIT: Any = {"strokeDash": [5, 3]}
 BOUND = "proven bound"
-"""What no schedule can be better than, in the legend of each chart that has it."""
+"""The name of the proven bound in the legend of each chart that has it."""
 STRIPES: Any = {
     "strokeDash": alt.ExprRef(f"datum.twins > 1 ? [6, 6 * (datum.twins - 1)] : {PATTERNS}[datum.dash]"),
     "strokeDashOffset": alt.ExprRef("-6 * datum.twin"),
@@ -128,7 +128,7 @@ STRIPES: Any = {
 BESIDE_TWINS = alt.ExprRef("(datum.twin - (datum.twins - 1) / 2) * 8")
 """Pixels by which a marker stands beside its point, so that those of curves that coincide are all seen."""
 SPARSE: Any = {"labelOverlap": "greedy", "labelSeparation": 6}
-"""Of an axis: as many labels as fit."""
+"""Settings of an axis that has as many labels as fit."""
 BESIDE: Any = {"left": 5, "top": 5, "bottom": 5, "right": 70}
 """Room right of bars for their numbers."""
 POINT: Any = {"filled": True, "size": 50, "opacity": 1}
@@ -152,7 +152,7 @@ def page_charts(specs: str, series: Sequence[Series], panels: Sequence[str] = ()
 
 
 def specs_of(charts: Mapping[str, Drawn]) -> str:
-    """Return specs that are told which methods are there and which is pointed at, as JSON."""
+    """Return specs as JSON, with parameters for the methods that are there and the one that is pointed at."""
     specs = {}
     for name, chart in charts.items():
         told = chart.add_params(alt.param("present", value=LABELS), alt.param("hot", value=None))

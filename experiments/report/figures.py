@@ -37,7 +37,7 @@ GROUPS: Mapping[str, frozenset[str]] = {
     "costs": frozenset({"pareto", "frontier"}),
     "links": frozenset({"course", "parts", "lengths", "gain"}),
 }
-"""What ``--figures`` can choose: charts by the names of their specs."""
+"""The groups of charts that ``--figures`` can choose, by the names of their specs."""
 MISSING = f"figures need vl-convert-python: {installing('figures')}"
 
 
@@ -145,8 +145,8 @@ def write_tables(results: Results, folder: Path) -> list[Path]:
     """Write the tables of a run for LaTeX, each in a file, and return their paths.
 
     They are the methods, the methods by networks (``summary``: over all sizes, and at each), heuristics over
-    exact models, the two parts of the gaps, the spread over seeds; and for each network gaps, bandwidths and,
-    over a baseline, speed-ups.
+    exact models, the two parts of the gaps, and the spread over seeds. For each network there are gaps,
+    bandwidths and, over a baseline, speed-ups.
 
     Raises
     ------

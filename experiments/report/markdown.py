@@ -63,7 +63,7 @@ BLOCK = re.compile(r"(<!-- results: ([^>]*?) -->\n)(.*?)(<!-- end -->)", re.DOTA
 
 
 def filled(text: str, results: Results) -> str:
-    """Return a page with every table that it asks for made anew.
+    """Return a page with every table that it asks for.
 
     Raises
     ------

@@ -81,11 +81,11 @@ NOTHING: Mapping[str, Any] = {
     **dict.fromkeys(("answer", "series"), ()),
     "picture": None,
 }
-"""What a page without it leaves out."""
+"""Contents of a page that leaves these parts out."""
 
 
 THEMES = ("theme", "theme", [("", "as the system"), ("light", "light"), ("dark", "dark")])
-"""What any page lets one choose: a name, its label, and the values with their texts."""
+"""The choice of any page: its name, its label, and the values with their texts."""
 
 
 def render(**shown: Any) -> str:
@@ -288,7 +288,7 @@ def shown_topologies(results: Results) -> list[str]:
 
 
 def summaries(results: Results) -> dict[str, str]:
-    """Return what each method of a run is; one that has gone since is left out."""
+    """Return what each method of a run is; one that was removed since is left out."""
     names = dict.fromkeys(series.method for series in results.series)
     return {name: METHODS[name].summary for name in names if name in METHODS}
 

@@ -281,15 +281,12 @@ def shares(
     return pd.DataFrame(rows)
 
 
-SHOWN = (Kind.ALLGATHER.value, Kind.REDUCE_SCATTER.value)
-"""Collectives for which Moore's bound and (N - 1)/N hold as they are."""
-
-
 def frontier_panels(results: Results) -> list[Panel]:
     """Return a chart for every N, degree and collective in which at least two networks have a T_B."""
     degrees = {name: network.degree for name, network in results.networks.items() if network}
     frame, panels = results.frame.assign(degree=results.frame.topology.map(degrees)), []
-    frame = frame[frame.ok & frame.collective.isin(SHOWN)].dropna(subset=[*POINT, "nodes", "degree"])
+    shown = (Kind.ALLGATHER, Kind.REDUCE_SCATTER)  # Moore's bound and (N - 1)/N hold for these as they are
+    frame = frame[frame.ok & frame.collective.isin(shown)].dropna(subset=[*POINT, "nodes", "degree"])
     groups = frame.drop_duplicates([*PAIR, "number", "nodes"]).groupby(
         ["nodes", "degree", "collective"], sort=False
     )

@@ -152,9 +152,9 @@ class Results:
         """A row for each case and series, case by case: its best seed, or one that says why it has no time.
 
         Further columns are `lower_us`, `lower_kind` and `lower_s`, the largest bound of the case by any
-        method, and the seconds that bounds took; `best_us`, the least time of the case, and whether it is
-        `won` (ties count for all); `open`, the gap to the largest bound; whether the time is proven
-        `optimal`; and `speedup`, the least time of the baseline over its own.
+        method, and the seconds that bounds took. `best_us` is the least time of the case; it is `won` by
+        those that have it (ties count for all). `open` is the gap to the largest bound. The time may be
+        proven `optimal`. `speedup` is the least time of the baseline over its own.
         """
         rows = self.rows
         slow = rows.time_us.fillna(math.inf)

@@ -1,9 +1,9 @@
-"""What the seed does: the spread of each seeded method, and whether one differs from another by chance.
+"""The spread of each seeded method over its seeds, and whether one differs from another by chance.
 
 Of a method that tried several seeds (``seeds = 20`` keeps the best, ``seeds = [0, 1, ..]`` each) every seed
-has a time. With gap g(s, i) of seed s on case i (a topology, collective and size) a *seed's gap* is the
-shifted geometric mean of g(s, i) over the cases, from the mean of y(s, i) = log(g(s, i) + shift). Seeds are
-independent, cases are the ones that were asked for, so over n seeds the mean has the interval
+has a time. Let g(s, i) be the gap of seed s on case i (a topology, collective and size). A *seed's gap* is
+the shifted geometric mean of g(s, i) over the cases, from the mean of y(s, i) = log(g(s, i) + shift). Seeds
+are independent, cases are the ones that were asked for, so over n seeds the mean has the interval
 
     mean ± t_{0.975, n-1} · s / √n        (Student's t; s the standard deviation over the seeds)
 

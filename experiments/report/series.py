@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 LINKS = ("bandwidth", "alpha")
-"""What a topology's text may say of its links. All else that follows its ``?`` changes the network itself
+"""Settings of links in a topology's text. All else that follows its ``?`` changes the network itself
 (failures, subsets of ranks) and stays."""
 
 LOOKS: Mapping[str, Any] = tomllib.loads(
@@ -24,7 +24,7 @@ LIMITS = frozenset({"time_limit", "memory"})
 
 
 def short_names(names: Iterable[str]) -> dict[str, str]:
-    """Return a short name for each topology's text: no two alike.
+    """Return a short name for each topology's text, all different.
 
     Bandwidth and α are left out, but for those that tell a topology from another of the same shape.
 
@@ -73,17 +73,17 @@ class Series:
 
     @property
     def colour(self) -> int:
-        """Which of the colours."""
+        """The number of its colour."""
         return self.number % len(LOOKS["light"])
 
     @property
     def shape(self) -> int:
-        """Which of the markers; shifted by one each time that the colours start again."""
+        """The number of its marker, shifted by one each time that the colours start again."""
         return (self.number + self.number // len(LOOKS["light"])) % len(LOOKS["markers"])
 
     @property
     def pattern(self) -> int:
-        """Which of the dashes."""
+        """The number of its dashes."""
         return self.number // len(LOOKS["light"]) % len(LOOKS["dashes"])
 
     @property

@@ -1,4 +1,4 @@
-"""How each method does over a whole run: how near to the bounds, how often the best, at what cost.
+"""Standings of the methods over a whole run: how near to the bounds, how often the best, at what cost.
 
 A gap here is (UB - LB)/LB with the largest bound of its case: a bound that one method proved holds for all.
 Gaps go from 0 to many times 100 %, so that their arithmetic mean is that of a few large ones: means are
@@ -15,32 +15,18 @@ import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from tutti.experiments.report.results import CASE, OK, Results, Row, is_tb_optimal
+from tutti.experiments.report.series import LOOKS
 from tutti.experiments.report.tables import counted, percent, size
 
-
-class GapRules(NamedTuple):
-    """How gaps and times are averaged, compared and written."""
-
-    shift: float
-    """Shift of the means of gaps. With a larger value small gaps count less."""
-    digits: int
-    """Digits of times beside gaps. With fewer one can't check the gap from the times."""
-    fewest_networks: int
-    """Networks below which no table has all of them: they are seen whole in the others."""
-    fewest_seeds: int
-    """Seeds below which there is no interval."""
-    coincide: float
-    """Largest relative difference of curves that can't be told apart in a chart. With a larger value more
-    curves are drawn in stripes."""
-
-
-GAP_RULES = GapRules(shift=0.01, digits=5, fewest_networks=5, fewest_seeds=3, coincide=0.005)
+GAP_RULES = SimpleNamespace(**LOOKS["rules"]["gaps"])
+"""Rules by which gaps and times are averaged, compared and written."""
 STATUSES = {
     "unsupported": "not defined",
     "infeasible": "no schedule",
@@ -56,7 +42,7 @@ def common_cases(results: Results) -> tuple[set[int], list[int]]:
     """Return the methods that can be ranked, and the cases in which all of them have a gap.
 
     From the method of the most cases down, a method is ranked if what all have in common stays at least half
-    of what the first has: one that was asked for a few cases only does not decide by what the others are.
+    of what the first has. So one that was asked for few cases does not decide by what the others are ranked.
     """
     known = results.frame.pivot(index="case", columns="number", values="open").notna()
     counts = known.sum().sort_values(ascending=False, kind="stable")

@@ -1,7 +1,7 @@
-r"""Which method is the fastest at which sizes, and the sizes between which that changes.
+r"""The fastest method at each size, and the sizes between which that changes.
 
 Times are known at the sizes run. Between two of them a method's time is taken for known where it is a line in
-M, in one of two ways:
+M, which is known in one of two forms:
 
 - *exact*: at both sizes it is :math:`T_L \alpha + T_B M / B`, its schedule's cost. That is
   what the schedule takes at most at any size, and meets on symmetric networks;

@@ -1,4 +1,4 @@
-"""What a page is made of: tables, charts and texts, in blocks and sections; and numbers as it prints them.
+"""Parts of a page: tables, charts and texts, in blocks and sections; and numbers as it prints them.
 
 A `PageTable` is one thing in three forms: a page shows it, Markdown has it (`markdown`), and a paper takes it
 as LaTeX (`latex`). What is said beside numbers is in ``templates/texts.toml``.
@@ -276,7 +276,7 @@ _UNITS = (
     *((172_800, 86_400, "d"), (7200, 3600, "h"), (0.9995, 1, "s"), (0.9995e-3, 1e-3, "ms")),
     *((0.9995e-6, 1e-6, "us"), (0, 1e-9, "ns")),
 )
-"""From how many seconds on a unit is used, its seconds, its name."""
+"""The least seconds that a unit is used for, its seconds, its name."""
 
 
 def percent(gap: float | None) -> str:
@@ -312,7 +312,7 @@ def number(value: float, digits: int = 4) -> str:
 
 
 def counted(value: int, word: str) -> str:
-    """Return so many of something.
+    """Return a number of things in words.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What kept schedules do: which links are busy when, what multicast saves, how a shard spreads.
+"""Kept schedules replayed: which links are busy when, what multicast saves, how a shard spreads.
 
 The utilisation of a link is the share of a schedule's time in which it is busy, replayed from the schedule's
 file; its course is the share of the links that is busy, from start to end. What switches that multicast or

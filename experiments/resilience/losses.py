@@ -1,4 +1,4 @@
-"""What failures cost, from the rows of a study: quantiles over the samples of each number of failures."""
+"""The cost of failures, from the rows of a study: quantiles over the samples of each number of failures."""
 
 from __future__ import annotations
 
@@ -79,19 +79,17 @@ class FailureCase(NamedTuple):
 def losses(rows: Iterable[Mapping[str, Any]]) -> list[FailureCase]:
     """Return what failures cost, case by case, in the order of the rows."""
     frame = pd.DataFrame([dict(row) for row in rows])
-    return [_case(key, group) for key, group in frame.groupby(CASE, sort=False)] if len(frame) else []
-
-
-def _case(key: Any, rows: pd.DataFrame) -> FailureCase:
-    done, cut = rows[rows.status == "ok"], rows[rows.status == DISCONNECTED]
-    named = zip(done.method, done.options.fillna(""), strict=True)
-    done = done.assign(label=[method_label({"method": name, "options": given}) for name, given in named])
-    found = {BEST: _best(done)} if len(done) else {}
-    found |= {str(label): group for label, group in done.groupby("label", sort=False)}
-    lines = [line for label, group in found.items() for line in _lines(label, group)]
-    topology, collective, size, kind = key
-    said = tuple(f"{row.failed}: {row.message}" for row in cut.itertuples())
-    return FailureCase(topology, collective, int(size), kind, tuple(lines), said)
+    cases = []
+    for (topology, collective, size, kind), own in frame.groupby(CASE, sort=False) if len(frame) else ():
+        done, cut = own[own.status == "ok"], own[own.status == DISCONNECTED]
+        named = zip(done.method, done.options.fillna(""), strict=True)
+        done = done.assign(label=[method_label({"method": name, "options": given}) for name, given in named])
+        found = {BEST: _best(done)} if len(done) else {}
+        found |= {str(label): group for label, group in done.groupby("label", sort=False)}
+        lines = tuple(line for label, group in found.items() for line in _lines(label, group))
+        said = tuple(f"{row.failed}: {row.message}" for row in cut.itertuples())
+        cases.append(FailureCase(topology, collective, int(size), kind, lines, said))
+    return cases
 
 
 def _best(done: pd.DataFrame) -> pd.DataFrame:

@@ -1,7 +1,7 @@
 """A study of failures on the one runner: a task a sample, a row for each method and what is made of it.
 
-Of each method there are three rows: its schedule of the whole network *rerouted* as a network does, the same
-*repaired* (`schedules.repair`), and one made *anew* on what is left.
+Each method has three rows: its schedule of the whole network *rerouted* as a network does, the same schedule
+*repaired* (`schedules.repair`), and a new one on what is left (called *anew* in the rows).
 """
 
 from __future__ import annotations
@@ -60,9 +60,10 @@ whole network have another route. ``synth_s`` is the time that making the schedu
 
 
 class FailuresTable(Table):
-    """``[failures]``: so many links or network adapters (``nics``) at once, sampled; or several such tables.
+    """``[failures]``: numbers of links or network adapters (``nics``) that fail together, sampled.
 
-    Without `degrade` they are gone; with it their bandwidth is times that. `topologies` are shell patterns.
+    There may be several such tables. Without `degrade` what fails is removed; with it its bandwidth is
+    multiplied by that. `topologies` are shell patterns.
     """
 
     links: int | list[int] | None = None
@@ -108,7 +109,7 @@ class Failures:
 
     @property
     def kind(self) -> str:
-        """What fails, as rows and charts say."""
+        """The parts that fail, as rows and charts say."""
         return self.what if self.factor is None else f"{self.what} at {self.factor} of their bandwidth"
 
     def is_for(self, text: str) -> bool:
@@ -183,7 +184,7 @@ class FailureTask(Task):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What it is picked by, besides the whole text."""
+        """The texts by which it is picked, as it is by the whole text."""
         return self.whole[0].topology, self.left, str(self.whole[0].collective)
 
     def rows(self, status: str, message: str = "") -> list[Row]:
@@ -214,7 +215,7 @@ class FailureTask(Task):
 
 
 _whole: dict[tuple[str, int], tuple[Schedule, int, float]] = {}
-"""By a task's key and size, of this process: its schedule on the whole network, in which slices, its time."""
+"""The schedule on the whole network, its slices and its time, by a task's key and size, in this process."""
 MOST_WHOLE = 16
 
 

@@ -31,7 +31,7 @@ MOST_LINKS = 4096
 LEVELS = 5
 """Shades of links that carry something; the last is that of the busiest."""
 DETOURS = (0.0, *(sign * 0.02 * times for times in range(1, 16) for sign in (1, -1)))
-"""Over its length: how far a link goes around nodes in its way; tried first to last."""
+"""Detours of a link around nodes in its way, over its length; tried first to last."""
 _SHARES = np.linspace(0.02, 0.98, 33)[:, None, None]
 
 

@@ -1,10 +1,10 @@
-"""Where the nodes of a network stand in a picture, by what the network is.
+"""Places of the nodes of a network in a picture, by what the network is.
 
 Hosts are frames; the frames stand as a network of hosts would, and each host's nodes as a network of their
-own. Ranks that are joined to each other stand as a grid if they are one (a line of ranks each joined to all
-others, and a ring by itself, round), round if rotating the numbers changes no link, else where Kamada and
-Kawai's springs draw them; ranks that only switches join stand in rows. Switches stand above what they join,
-by tier; those that lead nowhere outside their host stand below its ranks.
+own. Ranks that are joined to each other stand as a grid if they are one; a line of ranks each joined to all
+others, and a ring by itself, stand round. Other ranks stand round if rotating the numbers changes no link,
+else where Kamada and Kawai's springs draw them. Ranks that only switches join stand in rows. Switches stand
+above what they join, by tier; those that lead nowhere outside their host stand below its ranks.
 
 The unit is the distance of two neighbours in a row; y points down.
 """

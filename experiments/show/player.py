@@ -26,7 +26,7 @@ TOO_MUCH = f"The player shows up to {MOST_BARS} messages, counted on each link; 
 
 @dataclass(frozen=True, eq=False)
 class Film:
-    """When each message holds which link, in order of time. Arrays are of one length, a bar each.
+    """The times at which each message holds a link, in order. Arrays are of one length, a bar each.
 
     Parameters
     ----------

@@ -10,33 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from itertools import combinations, permutations
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from tutti.experiments.report.series import LOOKS
 from tutti.experiments.report.standings import shifted_geometric_mean
 from tutti.experiments.report.tables import Cell, PageTable, number, seconds
 from tutti.experiments.solver_study.statistics import LEAST_SECONDS, PROBLEM, SAME, shift_of
 from tutti.topologies.exact import FloatArray
 
-
-class ComparisonRules(NamedTuple):
-    """How solvers are compared."""
-
-    confidence: float
-    """Probability with which all intervals of a table hold together; each has its share (Bonferroni)."""
-    resamples: int
-    """Samples of the bootstrap. A larger value makes the ends of intervals less random."""
-    fewest: int
-    """Programs below which there are no intervals. With a smaller value they are too narrow."""
-    penalty: float
-    """Limits that PAR charges for an unsolved problem."""
-    count_shift: float
-    """Shift of the geometric means of nodes and iterations. With a larger value small counts matter less."""
-
-
-RULES = ComparisonRules(confidence=0.95, resamples=9999, fewest=10, penalty=10.0, count_shift=100.0)
+RULES = SimpleNamespace(**LOOKS["rules"]["solvers"])
+"""Rules by which solvers are compared."""
 VIRTUAL_BEST = "virtual best"
 
 
@@ -185,7 +172,7 @@ def outcome_table(frame: pd.DataFrame) -> PageTable:
     )
     lines = [
         ("", [Cell(solver, "name"), *(str(count or "") for count in line)])
-        for solver, line in zip(counts.index, counts.to_numpy().tolist(), strict=True)
+        for solver, *line in counts.itertuples(name=None)
     ]
     return PageTable.of("outcomes", lines, [f"{name}#" for name in ends])
 

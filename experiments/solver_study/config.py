@@ -51,11 +51,11 @@ outside of them, and ``answer`` is right, wrong, agreed (by two back-ends) or un
 file of the solver's log. ``tolerance`` is the solver's, of feasibility and optimality. ``violation`` is the
 largest amount by which the values exceed a side of a row or column, over 1 or the side if that is larger.
 
-Of mixed-integer programs only: ``integers`` are their whole columns, ``bound`` is the solver's, ``worth`` the
-incumbent's objective in own arithmetic and ``feasible`` whether it keeps all rows there; ``trace`` is a JSON
-list of [seconds, incumbent, bound], and ``primal_integral`` that of Berthold, in seconds. ``tree_nodes`` are
-those of branch and bound (CP-SAT's branches), and ``integrality`` is the largest distance of a whole column's
-value from a whole number."""
+Only mixed-integer programs have these: ``integers`` are their whole columns, ``bound`` is the solver's,
+``worth`` the incumbent's objective in own arithmetic and ``feasible`` whether it keeps all rows there.
+``trace`` is a JSON list of [seconds, incumbent, bound], and ``primal_integral`` that of Berthold, in seconds.
+``tree_nodes`` are those of branch and bound (CP-SAT's branches), and ``integrality`` is the largest distance
+of a whole column's value from a whole number."""
 
 
 OF_THE_RUN = {"time_limit", "memory_limit", "seed", "log", "own_process", "relative_gap"}
@@ -81,7 +81,7 @@ class SolverTable(Table):
 
     @property
     def text(self) -> str:
-        """What it is called in the results, and what it is."""
+        """The back-end with its options."""
         return f"{self.name} {options_text(self.options)}".strip()
 
     def checked(self, **more: Any) -> SolverOptions:
@@ -202,25 +202,22 @@ def _programs(
 
 
 def _solvers(tables: tuple[Placed[SolverTable], ...]) -> tuple[SolverTable, ...]:
+    """Return the solvers under their labels; refuse unknown ones, and options that they do not take."""
     found: dict[str, SolverTable] = {}
     for placed in tables:
-        label = placed.table.label or placed.table.name
+        where, table = placed.where, placed.table
+        name, label = table.name, table.label or table.name
         if label in found:
-            raise InputError(f"{placed.where}: label '{label}' occurs twice; give each its own label")
-        _check(placed.table, placed.where)
-        found[label] = placed.table.model_copy(update={"label": label})
+            raise InputError(f"{where}: label '{label}' occurs twice; give each its own label")
+        if name not in BACKENDS:
+            raise InputError(f"{where}: unknown solver '{name}'{suggestion(name, BACKENDS)}")
+        fields = {field.name for field in dataclasses.fields(BACKENDS[name].options)} - OF_THE_RUN
+        for option in table.options:
+            if option in OF_THE_RUN:
+                raise InputError(f"{where}: option '{option}' is the same for all solvers; [study] sets it")
+            if option not in fields:
+                known = suggestion(option, fields)
+                raise InputError(f"{where}: solver {name} has no option '{option}'{known}")
+        at(where, table.checked)
+        found[label] = table.model_copy(update={"label": label})
     return tuple(found.values())
-
-
-def _check(table: SolverTable, where: str) -> None:
-    """Refuse an unknown solver, and options that it does not take."""
-    if table.name not in BACKENDS:
-        raise InputError(f"{where}: unknown solver '{table.name}'{suggestion(table.name, BACKENDS)}")
-    fields = {field.name for field in dataclasses.fields(BACKENDS[table.name].options)} - OF_THE_RUN
-    for name in table.options:
-        if name in OF_THE_RUN:
-            raise InputError(f"{where}: option '{name}' is the same for all solvers; [study] sets it")
-        if name not in fields:
-            known = suggestion(name, fields)
-            raise InputError(f"{where}: solver {table.name} has no option '{name}'{known}")
-    at(where, table.checked)

@@ -52,13 +52,13 @@ from tutti.topologies.options import Options
 from tutti.topologies.topology import Topology
 
 PROOF_SECONDS = 60.0
-"""How long the proof of an allreduce optimum may take, once an instance; what is proven by then counts."""
+"""Time for the proof of an allreduce optimum, once an instance, in seconds; what is proven by then counts."""
 
 BYTES_AN_ENTRY = 1500
 """Memory for a nonzero while a model is built, compiled and written; measured: 600 to 1,800."""
 
 Bounds = tuple[Fraction | None, Fraction | None]
-"""What is proven of an optimum: from below and from above."""
+"""Proven bounds on an optimum: from below and from above."""
 UNKNOWN: Bounds = (None, None)
 
 
@@ -226,7 +226,7 @@ def routing_model(topology: Topology) -> Any:
 
     @m.Constraint(m.pairs, range(topology.num_nodes))
     def shard_arrives(m: Any, s: int, d: int, u: int) -> Any:
-        """What comes into a node goes on, but for the shard at its destination."""
+        """All that comes into a node leaves it, but for the shard at its destination."""
         if u == s:
             return pyo.Constraint.Skip
         passed = sum(m.f[s, d, e] for e in into[u]) - sum(m.f[s, d, e] for e in out_of[u])

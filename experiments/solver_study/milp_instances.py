@@ -1,11 +1,11 @@
 """The mixed-integer programs of a study, by name, all of allgather; what bounds their optima.
 
-A name may have options after it, ``sccl chunks=2``. An upper bound (of a minimum) is what a solver's own
-answer is worth once it has been checked; a lower one comes from the project's bounds.
+A name may have options after it, ``sccl chunks=2``. An upper bound (of a minimum) is the objective of a
+solver's own answer once it has been checked; a lower one comes from the project's bounds.
 
 An answer is checked in arithmetic of our own. The whole columns are rounded. Where there are no others, rows
 and objective are computed in integers and fractions: the answer keeps them or does not. Where there are
-others, their best values with the whole ones fixed are a linear program, which is solved; its solution is
+others, their best values with the whole ones fixed are a linear program, which is solved. Its solution is
 then put into the rows, in fractions, and may exceed a side by `KEPT`, as a float can't do better.
 
 `find_model` finds every model of a study, linear ones too, by its text.
@@ -42,7 +42,7 @@ from tutti.topologies.topology import Topology
 from tutti.topologies.units import parse_size
 
 KEPT = 1e-6
-"""By how much a row with continuous columns may be exceeded, relative to its side or 1."""
+"""The largest excess over a side of a row with continuous columns, relative to the side or 1."""
 
 
 def worth(model: CompiledModel, values: FloatArray) -> Fraction | None:
@@ -136,7 +136,7 @@ def integrality(model: CompiledModel, values: FloatArray) -> float:
 
 CHECKED = "the incumbent checked in own arithmetic; the project's bound"
 SLACK = 0.1
-"""By which a known time may be exceeded where times are no whole numbers; a grid rounds each of them up."""
+"""Room above a known time where times are no whole numbers; a grid rounds each of them up."""
 ROUNDING = Fraction(1, 10**9)
 """Relatively, of bounds that were computed in floats."""
 
@@ -227,7 +227,7 @@ class SteppedProgram(ChunkedProgram):
 
 
 def _checked(compiled: CompiledModel, seconds: float, proven: Fraction | None) -> SolverInstance:
-    """Return an instance whose optimum is bounded by what is proven and by what answers are worth."""
+    """Return an instance whose optimum is bounded by what is proven and by the objectives of answers."""
 
     def certify(values: FloatArray | None, duals: FloatArray | None) -> Bounds:
         reached = None if values is None else worth(compiled, values)

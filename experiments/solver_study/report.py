@@ -179,7 +179,7 @@ def _error(value: float) -> str:
 def _comparisons(frame: pd.DataFrame) -> Iterator[PageBlock]:
     """Yield what comparisons are, and the tables of each group of solvers that ran the same problems."""
     text = TEXTS["comparison"]["text"]
-    yield PageBlock("", "", text.format(**RULES._asdict(), percent=100 * RULES.confidence))
+    yield PageBlock("", "", text.format(**vars(RULES), percent=100 * RULES.confidence))
     for group in comparable(frame):
         solvers = group.method.unique()
         if len(solvers) > 1:

@@ -1,9 +1,10 @@
-r"""What a study says: means, profiles, primal integrals, gaps left, and which solver to choose when.
+r"""Statistics of a study: means, profiles, primal integrals, gaps left, and which solver to choose when.
 
 The shifted geometric mean of seconds t_1, ..., t_n with shift s is exp(mean of log(t_i + s)) - s; small times
 then count little. A performance profile (Dolan and Moré 2002) tells for each ratio τ the share of problems
 that a solver solves within τ times the least time of any solver. A problem is one instance with one seed.
-Whoever reached a limit, failed, or gave a wrong answer is charged the limit in means, and has not solved it.
+A solver that reached a limit, failed, or gave a wrong answer is charged the limit in means, and has not
+solved it.
 
 Mixed-integer programs have a primal gap, too. With p(t) the incumbent at time t and p* the best known value
 it is
@@ -288,12 +289,11 @@ def primal_integral(
 
 def scored(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the rows, those of mixed-integer programs with their primal integral: the limit if wrong."""
-    return [
-        row if math.isnan(line.integers) else row | {"primal_integral": _integral(line)}
-        for row, line in zip(rows, study_frame(rows).itertuples(), strict=True)
-    ]
-
-
-def _integral(row: Row) -> float:
-    best = None if row.wrong or math.isnan(row.best_known) else row.best_known
-    return primal_integral(trace_of(row), best, row.limit_s, maximize=row.maximize is True)
+    found = []
+    for row, line in zip(rows, study_frame(rows).itertuples(), strict=True):
+        if not math.isnan(line.integers):
+            best = None if line.wrong or math.isnan(line.best_known) else line.best_known
+            integral = primal_integral(trace_of(line), best, line.limit_s, maximize=line.maximize is True)
+            row = row | {"primal_integral": integral}
+        found.append(row)
+    return found

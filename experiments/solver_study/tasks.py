@@ -54,13 +54,13 @@ LIMITS = frozenset({Termination.TIME_LIMIT, Termination.MEMORY_LIMIT, Terminatio
 NO_ANSWER = frozenset({Termination.INFEASIBLE, Termination.UNBOUNDED, Termination.INFEASIBLE_OR_UNBOUNDED})
 RIGHT, WRONG, UNPROVEN, AGREED = "right", "wrong", "unproven", "agreed"
 MOST_POINTS = 300
-"""Of a trace that is kept, besides better incumbents."""
+"""The largest number of points of a trace that are kept, without counting better incumbents."""
 TINY = Fraction(1, 10**12)
 """An optimum below this is judged absolutely."""
 LOGS = "logs"
 """The folder of a run in which they are."""
 EXACT = ("lower_exact", "upper_exact")
-"""What a row proved, as fractions; columns of no table, for the intersection over all rows."""
+"""Bounds that a row proved, as fractions; columns of no table, for the intersection over all rows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,12 +105,8 @@ class StudyTask(Task):
         """Return its row with what is known without running it."""
         limit_mb = None if self.memory_limit is None else self.memory_limit / MEGA
         row = self.known | {"method": self.method, "seed": self.order, "solver": self.solver.name}
-        row |= {
-            "options": options_text(self.solver.options),
-            "limit_s": self.time_limit,
-            "limit_mb": limit_mb,
-        }
-        return [row | {"threads": self.threads, "status": status, "message": message}]
+        row |= {"limit_s": self.time_limit, "limit_mb": limit_mb, "threads": self.threads}
+        return [row | {"options": options_text(self.solver.options), "status": status, "message": message}]
 
     def run(self, place: Workplace) -> TaskOutcome:
         """Solve it, and check the answer."""
