@@ -214,8 +214,8 @@ def search_panel(results: Results, topology: str, collective: str) -> Panel | No
 def program_panel(results: Results, topology: str, collective: str) -> Panel | None:
     """Return the gap of incumbent and bound over time, of the mixed-integer programs that methods solved.
 
-    It is that of each method's largest size; None where no method solved such a program. The gap is relative
-    to the smaller of the two.
+    It is that of each method's largest size, relative to the smaller of the two. None if no program has a gap
+    above 0.
     """
     rows = results.rows
     own = rows[(rows.topology == topology) & (rows.collective == collective) & (rows.program_course != "")]
@@ -232,8 +232,10 @@ def program_panel(results: Results, topology: str, collective: str) -> Panel | N
         solve=own.solve, seconds=words[0].clip(1e-4), gap_percent=gap, **values
     )
     data = data[np.isfinite(data.gap_percent)]
+    if not data.gap_percent.any():  # every first incumbent was optimal
+        return None
     told = f"gap of programs over time, {topology}, {collective}"
-    return panel_of(results, collective, Figure("programs", told, data=data)) if len(data) else None
+    return panel_of(results, collective, Figure("programs", told, data=data))
 
 
 def profile_panels(results: Results) -> list[Panel]:

@@ -1,6 +1,7 @@
 """The section of a report on many networks: winners, gaps, means and coverage worked out by hand."""
 
 import math
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from tests.experiments.report.test_page import report
 from tests.experiments.report.test_page import row as record
 from tutti.experiments.report.comparisons import gap_map, nearest
+from tutti.experiments.report.panels import program_panel
 from tutti.experiments.report.results import Results
 from tutti.experiments.report.standings import STATUSES, common_cases, ranking
 
@@ -153,3 +155,19 @@ def test_a_method_of_few_cases_has_no_place_and_decides_no_other(tmp_path):
     assert [series.label for series in ranked.series] == ["a", "b", "few"]
     assert ranked.common.tolist() == pytest.approx([0.5, 1.0, math.nan], nan_ok=True)
     assert ranked["mean"].iloc[2] == pytest.approx(0.0)
+
+
+def test_the_gap_of_a_program_is_that_of_its_incumbent_over_its_bound():
+    """Two programs one after the other: only the first had an incumbent that was not optimal."""
+    course = "0.1 8 -; 0.2 8 4; 0.3 5 4; 0.4 4 4 | 0.5 3 3"
+    rows = [
+        row("ring:4", "taccl", 10**6, 3.0, 2.0, program_course=course),
+        row("ring:4", "bfb", 10**6, 3.0, 2.0),
+    ]
+    panel = program_panel(Results.of(Path(), rows), "ring:4", "allgather")
+    data = panel.figure.data
+    assert data.method.unique().tolist() == ["taccl"]
+    assert data.seconds.tolist() == [0.2, 0.3, 0.4, 0.5]
+    assert data.gap_percent.tolist() == [100.0, 25.0, 0.0, 0.0]
+    assert data.groupby("solve").size().tolist() == [3, 1]
+    assert program_panel(Results.of(Path(), rows[1:]), "ring:4", "allgather") is None
