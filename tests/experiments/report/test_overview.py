@@ -165,7 +165,7 @@ def test_the_gap_of_a_program_is_that_of_its_incumbent_over_its_bound():
         row("ring:4", "bfb", 10**6, 3.0, 2.0),
     ]
     panel = program_panel(Results.of(Path(), rows), "ring:4", "allgather")
-    data = panel.figure.data
+    data = panel.chart.data
     assert data.method.unique().tolist() == ["taccl"]
     assert data.seconds.tolist() == [0.2, 0.3, 0.4, 0.5]
     assert data.gap_percent.tolist() == [100.0, 25.0, 0.0, 0.0]
