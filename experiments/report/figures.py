@@ -29,14 +29,7 @@ from tutti.topologies.errors import InputError, installing
 from tutti.topologies.files import written
 
 FORMATS = ("svg", "pdf", "png")
-GROUPS: Mapping[str, frozenset[str]] = {
-    "bandwidth": frozenset({"algbw", "busbw", "speedup", "bars algbw", "bars busbw", "bars speedup"}),
-    "gaps": frozenset(
-        {"share", "heat", "ecdf", "profile", "effort", "search", "programs", "seeds", "seed times"}
-    ),
-    "costs": frozenset({"pareto", "frontier"}),
-    "links": frozenset({"course", "parts", "lengths", "gain"}),
-}
+GROUPS = {name: frozenset(charts) for name, charts in LOOKS["groups"].items()}
 """The groups of charts that ``--figures`` can choose, by the names of their specs."""
 MISSING = f"figures need vl-convert-python: {installing('figures')}"
 

@@ -76,12 +76,6 @@ from tutti.topologies.units import format_bandwidth, format_time
 
 LIMITS = SimpleNamespace(**LOOKS["limits"]["page"])
 """Limits above which parts of the page are folded away or left out."""
-NOTHING: Mapping[str, Any] = {
-    **dict.fromkeys(("alarm", "lead", "key"), ""),
-    **dict.fromkeys(("answer", "series"), ()),
-    "picture": None,
-}
-"""Contents of a page that leaves these parts out."""
 
 
 THEMES = ("theme", "theme", [("", "as the system"), ("light", "light"), ("dark", "dark")])
@@ -92,7 +86,7 @@ def render(**shown: Any) -> str:
     """Return a page, with the style and the scripts of all pages."""
     own = {"looks": LOOKS, "levels": [level_name(level) for level in range(LEVELS + 1)]}
     pages = templates(TEMPLATES, NETWORK_TEMPLATES)
-    return pages.get_template("page.html").render({**NOTHING, **own, **shown})
+    return pages.get_template("page.html").render(**own, **shown)
 
 
 def write_report(directory: Path, *others: Path, page: Path | None = None) -> Path:
@@ -117,7 +111,7 @@ def write_report(directory: Path, *others: Path, page: Path | None = None) -> Pa
 
 
 def write_page(shown: Mapping[str, Any], page: Path) -> Path:
-    """Write a page: its ``title``, ``heading``, ``sections`` and ``charts``, and what else `NOTHING` names.
+    """Write a page: its ``title``, ``heading``, ``sections`` and ``charts``, and what else the template has.
 
     Raises
     ------

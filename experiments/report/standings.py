@@ -23,16 +23,11 @@ import pandas as pd
 
 from tutti.experiments.report.results import CASE, OK, Results, Row, is_tb_optimal
 from tutti.experiments.report.series import LOOKS
-from tutti.experiments.report.tables import counted, percent, size
+from tutti.experiments.report.tables import TEXTS, counted, percent, size
 
 GAP_RULES = SimpleNamespace(**LOOKS["rules"]["gaps"])
 """Rules by which gaps and times are averaged, compared and written."""
-STATUSES = {
-    "unsupported": "not defined",
-    "infeasible": "no schedule",
-    "timeout": "time limit",
-    "failed": "failed",
-}
+STATUSES: Mapping[str, str] = TEXTS["statuses"]
 """The statuses of a case without a time, in words."""
 LeastTB = Mapping[tuple[str, str], Fraction | None]
 """The bandwidth bound of each (topology, collective) in M/B, None where it is not known."""

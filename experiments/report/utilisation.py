@@ -23,7 +23,7 @@ from tutti.experiments.report.charts import Figure
 from tutti.experiments.report.panels import panel_of
 from tutti.experiments.report.results import Results, Row
 from tutti.experiments.report.series import LOOKS, Series
-from tutti.experiments.report.tables import Panel, number, seconds, size
+from tutti.experiments.report.tables import TEXTS, Panel, number, seconds, size
 from tutti.experiments.show.drawing import MOST_LINKS, Mark, link_names, marked
 from tutti.models.bounds import best_bound
 from tutti.schedules.collective import Collective, Kind
@@ -218,23 +218,16 @@ def _course(usage: LinkUtilisation, fastest: float) -> pd.DataFrame:
     return data[data.time <= DRAWN.time].assign(**usage.series.columns, mean=mean)
 
 
-SAVED = {
-    "busiest rank sends": "rank_egress",
-    "busiest rank receives": "rank_ingress",
-    "all links carry": "link_traffic",
-}
-"""Measures of a schedule's traffic in units of M, and their columns."""
-
-
 def traffic_panel(results: Results, topology: str, collective: str) -> Panel | None:
     """Return what is left of each measure with multicast and aggregation; None without such schedules."""
     frame = results.frame[(results.frame.topology == topology) & (results.frame.collective == collective)]
     last = frame.sort_values("size_bytes", kind="stable").drop_duplicates("number", keep="last")
     last = last.sort_values("number")  # a schedule is the same at every size
-    whole = {what: last[f"{own}_unicast"] for what, own in SAVED.items()}
+    saved = TEXTS["traffic"]["saved"]
+    whole = {what: last[f"{own}_unicast"] for what, own in saved.items()}
     parts = [
         pd.DataFrame({"what": what, "series": last.number, "less": last[own], "whole": whole[what]})
-        for what, own in SAVED.items()
+        for what, own in saved.items()
     ]
     data = pd.concat(parts).sort_values("series", kind="stable").dropna()
     if data.empty:

@@ -7,15 +7,15 @@ or its presolve has a fault on some. So solvers are compared in groups that ran 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import combinations, permutations
 from types import SimpleNamespace
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from tutti.experiments.report.results import Row
 from tutti.experiments.report.series import LOOKS
 from tutti.experiments.report.standings import shifted_geometric_mean
 from tutti.experiments.report.tables import Cell, PageTable, number, seconds
@@ -27,39 +27,7 @@ RULES = SimpleNamespace(**LOOKS["rules"]["solvers"])
 VIRTUAL_BEST = "virtual best"
 
 
-class Difference(NamedTuple):
-    """Two solvers on the same problems, with intervals.
-
-    Parameters
-    ----------
-    solvers
-        Both labels.
-    ratio, ratio_interval
-        The first one's shifted geometric mean over the second's.
-    solved, solved_interval
-        The share of problems that the first one solves less that of the second.
-    """
-
-    solvers: tuple[str, str]
-    ratio: float
-    ratio_interval: tuple[float, float]
-    solved: float
-    solved_interval: tuple[float, float]
-
-    @property
-    def faster(self) -> str:
-        """The solver that is faster on average; empty where the interval allows both."""
-        low, high = (round(end, 2) for end in self.ratio_interval)
-        return self.solvers[0] if high < 1 else self.solvers[1] if low > 1 else ""
-
-    @property
-    def solves_more(self) -> str:
-        """The solver that solves more problems; empty where the interval allows both."""
-        low, high = self.solved_interval
-        return self.solvers[0] if low > 0 else self.solvers[1] if high < 0 else ""
-
-
-def differences(frame: pd.DataFrame) -> list[Difference]:
+def differences(frame: pd.DataFrame) -> list[Row]:
     """Return every pair of solvers that ran the same problems; none of fewer programs than `RULES.fewest`.
 
     Where there are solvers with more threads, each is compared with itself with another count of them.
@@ -67,6 +35,14 @@ def differences(frame: pd.DataFrame) -> list[Difference]:
     The intervals are percentiles of a paired bootstrap: programs are drawn with replacement, each with both
     solvers and all its seeds, as seeds of a program are no independent observations. Those of all pairs hold
     together with probability `RULES.confidence`.
+
+    Returns
+    -------
+    list of named tuples
+        The labels of both `solvers`. `ratio` is the first one's shifted geometric mean over the second's, and
+        `solved` the share of problems that the first one solves less that of the second, each with an
+        interval. `faster` and `solves_more` are the solvers that are or do so on average, empty where the
+        interval allows both.
     """
     shift = shift_of(frame)
     means = frame.assign(log=np.log(frame.charged + shift), rate=frame.solved.astype(float)).pivot_table(
@@ -92,8 +68,15 @@ def differences(frame: pd.DataFrame) -> list[Difference]:
     for pair in pairs:
         times, rates = ([means[value, one].to_numpy() for one in pair] for value in ("log", "rate"))
         of_times, of_rates = _interval(times, ratio, confidence), _interval(rates, lead, confidence)
-        found.append(Difference(pair, float(ratio(*times)), of_times, float(lead(*rates)), of_rates))
-    return found
+        faster, more = _ahead(pair[::-1], [round(end, 2) for end in of_times], 1), _ahead(pair, of_rates, 0)
+        found.append((pair, float(ratio(*times)), of_times, faster, float(lead(*rates)), of_rates, more))
+    names = ["solvers", "ratio", "ratio_interval", "faster", "solved", "solved_interval", "solves_more"]
+    return list(pd.DataFrame(found, columns=names).itertuples())
+
+
+def _ahead(pair: Sequence[str], interval: Sequence[float], even: float) -> str:
+    low, high = interval
+    return pair[0] if low > even else pair[1] if high < even else ""
 
 
 def _interval(
@@ -105,7 +88,6 @@ def _interval(
         data,
         statistic,
         paired=True,
-        vectorized=True,
         n_resamples=RULES.resamples,
         confidence_level=confidence,
         method="percentile",
