@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
 from tutti.schedules.collective import EVERYONE, Collective
 from tutti.topologies.errors import InputError
 from tutti.topologies.topology import Topology
@@ -48,6 +50,17 @@ def items_of(collective: Collective) -> Iterator[Item]:
             everyone if end == EVERYONE else frozenset([end]),
             share,
         )
+
+
+def share_out(collective: Collective, inside: frozenset[int]) -> Fraction:
+    """Return the shares of the items that cross out of a set of nodes (`Item.crosses`), added up."""
+    items, ranks = collective.items, np.isin(np.arange(collective.num_ranks), list(inside))
+    members = [frozenset(group) for group in collective.members]
+    leaves = np.array([not group.isdisjoint(inside) for group in members])[items.group]
+    enters = np.array([not group <= inside for group in members])[items.group]
+    starts = np.where(items.start == EVERYONE, leaves, ranks[items.start])
+    crosses = starts & np.where(items.end == EVERYONE, enters, ~ranks[items.end])
+    return Fraction(sum(items.share.numerators[crosses].tolist()), items.share.denominator)
 
 
 def check_one_to_one(kind: str, collective: Collective) -> None:

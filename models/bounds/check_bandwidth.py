@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from tutti.models.bounds.certificate import Certificate, bandwidth_out, inside_of, items_of
+from tutti.models.bounds.certificate import Certificate, bandwidth_out, inside_of, share_out
 from tutti.schedules.collective import Collective
 from tutti.topologies.topology import Topology
 
@@ -15,5 +15,5 @@ from tutti.topologies.topology import Topology
 def prove_cut(certificate: Certificate, topology: Topology, collective: Collective) -> Fraction:
     """Return the bound that a certificate of the kind ``cut`` or ``degree`` proves."""
     inside = inside_of(certificate, topology)
-    share = sum((item.share for item in items_of(collective) if item.crosses(inside)), Fraction(0))
+    share = share_out(collective, inside)
     return share / bandwidth_out(topology, inside) if share else Fraction(0)
