@@ -339,15 +339,15 @@ def names(num_ranks: int, nodes: Sequence[int]) -> str:
     """
     words = []
     ranks = [node for node in nodes if node < num_ranks]
-    for word, chosen in (("rank", ranks), ("switch", [node for node in nodes if node >= num_ranks])):
+    switches = [node for node in nodes if node >= num_ranks]
+    for chosen, *forms in ((ranks, "ranks", "rank"), (switches, "switches", "switch")):
         if chosen:
-            plural = word if len(chosen) == 1 else {"rank": "ranks", "switch": "switches"}[word]
             runs = [
                 "–".join(dict.fromkeys([str(run[0][1]), str(run[-1][1])]))
                 for run in (list(of) for _, of in groupby(enumerate(chosen), lambda one: one[1] - one[0]))
             ]
             more = f", ... ({len(chosen)} in all)" if len(runs) > DRAWN.named else ""
-            words.append(f"{plural} {', '.join(runs[: DRAWN.named])}{more}")
+            words.append(f"{forms[len(chosen) == 1]} {', '.join(runs[: DRAWN.named])}{more}")
     return " and ".join(words)
 
 

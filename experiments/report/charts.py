@@ -99,7 +99,7 @@ def _column(values: pd.Series[Any]) -> Any:
 def theme() -> Spec:
     """Return the configuration of a light figure; the page has its own, from the style sheet."""
     ranges = {"category": LOOKS["light"], "ordinal": LOOKS["shades"], "heatmap": LOOKS["levels"]}
-    return {**LOOKS["theme"], "range": ranges}
+    return {**LOOKS["theme"], "view": {"stroke": None}, "range": ranges}
 
 
 LABELS, SYMBOLS_OF, PANELS = (["$labels"], ["$symbols"], ["$panels"])

@@ -260,11 +260,8 @@ def exact_sentence(results: Results) -> str:
     ratios = (best[False] / best[True]).dropna()
     if ratios.empty:
         return ""
-    mean, least, most = statistics.geometric_mean(ratios), ratios.min(), ratios.max()
-    return (
-        f"The best other method takes {mean:.3f} times the best exact model's time "
-        f"(geometric mean of {counted(len(ratios), 'case')}; {least:.3f} to {most:.3f})."
-    )
+    mean, cases = statistics.geometric_mean(ratios), counted(len(ratios), "case")
+    return str(TEXTS["exact"]["sentence"]).format(mean, cases, ratios.min(), ratios.max())
 
 
 def summary(results: Results, bytes_: float | None = None) -> PageTable:

@@ -45,6 +45,7 @@ from tutti.experiments.report.comparisons import (
 from tutti.experiments.report.results import ABSENT, OK, Results, Row, read_results
 from tutti.experiments.report.standings import STATUSES, ranking
 from tutti.experiments.report.tables import (
+    TEXTS,
     PageTable,
     lines_of,
     markdown,
@@ -75,11 +76,9 @@ def filled(text: str, results: Results) -> str:
 
 def counts(results: Results) -> str:
     """Return a line on how much there is."""
-    told = ", ".join(f"{count:,} {status}" for status, count in results.states.items())
-    return (
-        f"Topologies: {len(results.topologies)}; collectives: {len(results.collectives)}; "
-        f"methods: {len(results.series)}; rows: {len(results.rows):,} ({told})."
-    )
+    states = ", ".join(f"{count:,} {status}" for status, count in results.states.items())
+    numbers = map(len, (results.topologies, results.collectives, results.series, results.rows))
+    return str(TEXTS["page"]["counts"]).format(*numbers, states)
 
 
 def least(results: Results, *sizes: str) -> str:

@@ -48,7 +48,7 @@ def run_rows(results: Results, least: LeastTB) -> pd.DataFrame:
         seed, where it has several; `limit_gbps`: M over the largest bound of the case, `share_percent`: algbw
         over it; `near`: up to which gap, for shades; `seconds`: of the synthesis, at least 1e-4, as
         the clock can't tell shorter ones apart; `step_point`: whether it is the first of its method at its
-        T_L and T_B; `twins`: how many methods have the same times, but for `GapRules.coincide`, at all
+        T_L and T_B; `twins`: how many methods have the same times, but for `GAP_RULES.coincide`, at all
         sizes of a network and collective, and `twin`, its place among them; `frontier`: whether no other of
         its topology and collective equals or betters both;
         `beside`: how far it stands beside its point, in widths of a marker. The markers of a point take at

@@ -49,7 +49,7 @@ def interval(values: Sequence[float]) -> FloatArray:
 
 
 def seeds(results: Results) -> list[Row]:
-    """Return a row for each series with enough seeds (`GapRules`), compared with the first of them.
+    """Return a row for each series with enough seeds (`GAP_RULES`), compared with the first of them.
 
     Returns
     -------
