@@ -209,6 +209,9 @@ def test_what_numba_calls_for_a_generator_is_not_interrupted(monkeypatch):
     """It reads an attribute of the result of ``ctypes.cast``; an exception there would cause SIGSEGV."""
     rng, kept = np.random.default_rng(0), []
     draw(rng)
+    # The next look comes after the casts: this file is own code, which nothing compiled calls but here.
+    monkeypatch.setattr(interruption, "AGAIN_SECONDS", 0.2)
+    monkeypatch.setattr(interruption, "HALVINGS", 1)
     inner = called_from(ctypes.__file__, "return act()")
     cast = ctypes.cast
 
