@@ -239,10 +239,11 @@ class Replay:
         links, head, uses = route_links(schedule, row.route), Fraction(0), []
         for link in links:
             enter = row.order + ticks(head)
-            uses.append((link, enter, enter + ticks(topology.alpha[link] + size / topology.bandwidth[link])))
+            held = max(1, ticks(topology.alpha[link] + size / topology.bandwidth[link]))  # a tick at least
+            uses.append((link, enter, enter + held))
             head += topology.alpha[link]
         slowest = min(topology.bandwidth[link] for link in links)
-        return uses, row.order + ticks(head + size / slowest)
+        return uses, row.order + max(1, ticks(head + size / slowest))
 
     def check_end(self, chunk: int) -> None:
         """Check a chunk that is no copy: a rank that needs it must end with it or with one of its copies."""
