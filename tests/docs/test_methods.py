@@ -84,4 +84,4 @@ def test_an_inherited_option_is_told_in_the_words_of_the_class_that_has_it():
 
     text = "\n".join(_options(METHODS["recursive_hybrid"]))
     told = text.split("infer_hosts, by default `true`\n: ")[1]
-    assert told.startswith("Whether hosts that the network does not tell are inferred")
+    assert told.startswith("Whether hosts that the network does not name are inferred")
