@@ -18,7 +18,7 @@ from tutti.experiments.methods.best import NEAR_ENOUGH, OUT_OF_TIME, SLOWER
 from tutti.experiments.printable import printable
 from tutti.experiments.runner.judge import Cost, ProvenBound, notes, time_columns
 from tutti.experiments.runner.tasks import Synthesized
-from tutti.models.bounds import Bound, BoundError, best_bound, own_bounds
+from tutti.models.bounds import Bound, BoundError, best_bound, found_bounds, own_bounds
 from tutti.schedules.collective import Collective, Kind
 from tutti.schedules.files.schedule_file import write_schedule
 from tutti.schedules.programs.formats import find_format
@@ -151,9 +151,13 @@ class Result:
     @cached_property
     def bound(self) -> LowerBound:
         """The largest known lower bound, with its certificate. It does not include the bounds of ``--lp``."""
-        schedule, own = self.schedule, own_bounds(self.schedule)
-        where, what = schedule.topology, schedule.collective
-        return LowerBound(best_bound(where, what, self.size, PROVING_SECONDS, own), where, what, self.size)
+        own, found = own_bounds(self.schedule), found_bounds(self.schedule)
+        where, what, size = self.schedule.topology, self.schedule.collective, self.size
+        if found and found.complete and found.problem.size == size:
+            best = max([*own, *found.bounds], key=lambda bound: bound.time(size))
+        else:
+            best = best_bound(where, what, size, PROVING_SECONDS, own)
+        return LowerBound(best, where, what, size)
 
     @property
     def gap(self) -> float | None:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -29,8 +29,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 import numpy as np
 
 from tutti.experiments.methods.calling import CallingOptions
-from tutti.models.bounds import Bound, each_bound, own_bounds
-from tutti.models.bounds.report import REUSED
+from tutti.models.bounds import Bound, FoundBounds, each_bound, own_bounds
 from tutti.schedules.by_groups import by_groups, limited
 from tutti.schedules.collective import Kind
 from tutti.schedules.compose import from_allgather
@@ -124,8 +123,8 @@ VARIANTS: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "rhd": ({}, {"distance": "halving"}),
     "swing": ({}, {"version": "latency"}),
     "shortest_path_all_to_all": (
-        {"chunks": 1, "search_effort": 0, "reroutes": 1, "min_steps": True},
         {"chunks": 1, "search_effort": 0},
+        {"chunks": 1, "search_effort": 0, "reroutes": 1, "min_steps": True},
         {},
     ),
     "nccl": ({}, {"algorithm": "nvls"}, {"algorithm": "nvls_tree"}),
@@ -267,7 +266,8 @@ def fastest(
         ended = any(one.why in OUT_OF_TIME for one in search.tried)
         more = f" in {options.time_limit} and overtime; give it a longer time_limit" if ended else ""
         raise NoSchedule(f"best: no method has a schedule of this{more} ({reasons})")
-    found: dict[str, Any] = {"tried": tuple(search.tried), "bounds": tuple(search.bounds)}
+    proven = FoundBounds(problem, tuple(search.found), search.all_found)
+    found: dict[str, Any] = {"tried": tuple(search.tried), "bounds": tuple(search.bounds), "found": proven}
     if search.alone:
         found["alone"] = search.alone
     if compiling > BUDGET.lost * budget and not search.met:
@@ -380,22 +380,20 @@ class _PortfolioSearch:
         self.problem = problem
         self.size = problem.size or Fraction(1)
         self.enough = 1 + max(gap, ROUNDING)
-        self.bound, self.bounds, self.all_proven = 0.0, list[Bound](), False
+        self.bound, self.bounds, self.found, self.all_found = 0.0, list[Bound](), list[Bound](), False
         self.first = max(BUDGET.proving * budget, BUDGET.least_seconds)
-        found: list[Bound] = []
         with suppress(OutOfTime), within(self.first):
-            found.extend(each_bound(problem.topology, problem.collective, self.size))
-            self.all_proven = True
-        self._proven(found, REUSED)
+            self.found.extend(each_bound(problem.topology, problem.collective, self.size))
+            self.all_found = True
+        self._raise_bound(self.found)
         self.best: Schedule | None = None
         self.seconds = math.inf
         self.tried: list[Tried] = []
         self.alone: tuple[float, ...] = ()
 
-    def _proven(self, found: Sequence[Bound], kept: Collection[str] | None = None) -> None:
-        """Take bounds on the whole; the answer keeps those of some kinds, or all."""
-        self.bound = max([self.bound, *(float(bound.time(self.size)) for bound in found)])
-        self.bounds += [bound for bound in found if kept is None or bound.kind in kept]
+    def _raise_bound(self, proven: Sequence[Bound]) -> None:
+        """Raise the bound on the whole to the largest of these."""
+        self.bound = max([self.bound, *(float(bound.time(self.size)) for bound in proven)])
 
     @contextmanager
     def proving(self) -> Iterator[None]:
@@ -407,13 +405,14 @@ class _PortfolioSearch:
             return list(each_bound(problem.topology, problem.collective, self.size, seconds, known))
 
         with Apart(find) as prover:
-            if not self.all_proven:
-                prover.begin(self.bounds, self.first)
+            if not self.all_found:
+                prover.begin(self.found, self.first)
             yield
-            if not (self.all_proven or self.met):
+            if not (self.all_found or self.met):
                 ended = prover.answer()
                 if ended.how is CallEnd.ANSWER:
-                    self._proven(ended.answer[0], REUSED)
+                    self.found, self.all_found = ended.answer[0], True
+                    self._raise_bound(self.found)
 
     def attempt_parts(self) -> None:
         """Put the fastest schedules of a mixed collective's parts together, found in half of the time."""
@@ -547,7 +546,9 @@ class _PortfolioSearch:
         """Keep a verified schedule if it is the fastest, and what it proves; return its seconds."""
         if seconds is None:
             seconds = best_slices(schedule, self.size)[1]
-        self._proven(own_bounds(schedule))
+        own = own_bounds(schedule)
+        self._raise_bound(own)
+        self.bounds += own
         alone = schedule.stats.get("alone", self.alone)
         self.alone = tuple(map(min, alone, self.alone or alone))
         if seconds < self.seconds:

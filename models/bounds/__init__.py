@@ -30,16 +30,18 @@ says what a certificate proves, and `written` checks the output of ``tutti bound
 ForestColl builds on the bottleneck cut. A `BoundKind` of a plug-in brings its own proof.
 """
 
-from tutti.models.bounds.bound import Bound, BoundError, BoundKind, own_bounds
+from tutti.models.bounds.bound import Bound, BoundError, BoundKind, FoundBounds, found_bounds, own_bounds
 from tutti.models.bounds.report import best_bound, bound_document, each_bound, lower_bounds, program_bounds
 
 __all__ = [
     "Bound",
     "BoundError",
     "BoundKind",
+    "FoundBounds",
     "best_bound",
     "bound_document",
     "each_bound",
+    "found_bounds",
     "lower_bounds",
     "own_bounds",
     "program_bounds",

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 from tutti.models.bounds.check import Proof, current_kind, proven
 from tutti.schedules.collective import Collective
+from tutti.schedules.method import Problem
 from tutti.schedules.schedule import Schedule
 from tutti.topologies.errors import InputError, TuttiError
 from tutti.topologies.topology import Topology
@@ -180,10 +181,30 @@ class BoundKind:
         return found if found.binds_all and not (timed and size is None) else None
 
 
-def own_bounds(schedule: Schedule) -> list[Bound]:
-    """Return the bounds on any schedule that a schedule's method proved, each checked by its certificate.
+class FoundBounds(NamedTuple):
+    """Bounds that `models.bounds.each_bound` found while a method ran; ``stats["found"]`` of its schedule.
 
-    They stand in ``stats["bounds"]``; bounds on tree schedules only are left out.
+    Parameters
+    ----------
+    problem
+        The problem that they hold for. A changed schedule may keep its statistics, but not the problem.
+    bounds
+        The bounds, at the problem's size.
+    complete
+        Whether these are all that `each_bound` finds at this size.
+    """
+
+    problem: Problem
+    bounds: tuple[Bound, ...]
+    complete: bool
+
+
+def own_bounds(schedule: Schedule) -> list[Bound]:
+    """Return the bounds on any schedule that were proven while a schedule was made.
+
+    The bounds that its method proved stand in ``stats["bounds"]``; each is checked by its certificate, and
+    bounds on tree schedules only are left out. Those in ``stats["found"]`` are returned if they hold at every
+    size.
 
     Raises
     ------
@@ -193,4 +214,12 @@ def own_bounds(schedule: Schedule) -> list[Bound]:
     bounds = [bound for bound in schedule.stats.get("bounds", ()) if bound.binds_all]
     for bound in bounds:
         bound.check(schedule.topology, schedule.collective)
-    return bounds
+    found = found_bounds(schedule)
+    return bounds + [bound for bound in found.bounds if bound.unit == SECONDS_PER_BYTE] if found else bounds
+
+
+def found_bounds(schedule: Schedule) -> FoundBounds | None:
+    """Return ``stats["found"]`` if there is one and it holds for the schedule's network and collective."""
+    found: FoundBounds | None = schedule.stats.get("found")
+    where, what = schedule.topology, schedule.collective
+    return found if found and found.problem == Problem(where, what, found.problem.size) else None

@@ -49,13 +49,13 @@ def _relaxed(topology: Topology, lengths: Sequence[int], starts: IntArray) -> np
     So d(v) is at most the length of any path to v, added up along it: that is all the bound needs.
     """
     fits = sum(lengths) < INT64_MAX // 4
-    ways = np.array(lengths, dtype=np.int64 if fits else object)
     order = np.argsort(topology.target, kind="stable")
     heads, first = np.unique(topology.target[order], return_index=True)
-    d = np.full((len(starts), topology.num_nodes), sum(lengths) + 1, dtype=ways.dtype)
-    d[np.arange(len(starts)), starts] = 0
+    tails, ways = topology.source[order], np.array(lengths, dtype=np.int64 if fits else object)[order, None]
+    d = np.full((topology.num_nodes, len(starts)), sum(lengths) + 1, dtype=ways.dtype)
+    d[starts, np.arange(len(starts))] = 0
     while True:
-        through = np.minimum.reduceat(d[:, topology.source[order]] + ways[order], first, axis=1)
-        if (d[:, heads] <= through).all():
-            return d
-        d[:, heads] = np.minimum(d[:, heads], through)
+        known, through = d[heads], np.minimum.reduceat(d[tails] + ways, first)
+        if (known <= through).all():
+            return d.T
+        d[heads] = np.minimum(known, through)

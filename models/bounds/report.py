@@ -45,9 +45,6 @@ ELSEWHERE = {
 """For each kind of bounds that has a folder of its own: the module, and the function in it that returns the
 bound or None. A new kind is a line here, and a module for its check beside `models.bounds.check`."""
 
-REUSED = ("cut", "mcf")
-"""Kinds that take long to find: a search and its answer share one result."""
-
 PROGRAMS = ("multicast_price", "path_price")
 """Kinds by linear programs that take seconds to minutes."""
 

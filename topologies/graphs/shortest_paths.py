@@ -132,15 +132,19 @@ class Neighbours(NamedTuple):
         return cls(offsets, heads[np.argsort(tails, kind="stable")].astype(np.int32))
 
 
-@kernel(light=True)
 def hops_from_each(graph: Neighbours, sources: Int64Array) -> Int32Array:
     """Return the hops from each source to each node, (sources, nodes); -1 where there is no path."""
-    num_nodes = len(graph.offsets) - 1
-    hops = np.empty((len(sources), num_nodes), np.int32)
-    queue = np.empty(num_nodes, np.int32)
+    hops = np.empty((len(sources), len(graph.offsets) - 1), np.int32)
+    _count_hops(graph, sources, hops)
+    return hops
+
+
+@kernel(light=True)
+def _count_hops(graph: Neighbours, sources: Int64Array, hops: Int32Array) -> None:
+    """Set every row of hops to the distances from its source."""
+    queue = np.empty(hops.shape[1], np.int32)
     for row in range(len(sources)):
         breadth_first(graph, sources[row : row + 1], hops[row], queue)
-    return hops
 
 
 @kernel(light=True)
