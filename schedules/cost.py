@@ -196,7 +196,7 @@ def _peaks(schedule: Schedule, begin: Int64Array) -> _Peaks:
     return peaks
 
 
-@kernel(light=True)
+@kernel(light=1)
 def _accumulate(
     begin: Int64Array,
     rows: TransferColumns,

@@ -123,7 +123,7 @@ def messages(schedule: Schedule) -> Messages:
     return Messages(of_row, schedule.route[first], schedule.order[first].astype(np.int64), total)
 
 
-@kernel
+@kernel(light=1)
 def _group(order: Int64Array, route: Int32Array, num_routes: int) -> tuple[Int32Array, Int64Array]:
     """Number the pairs (order, route) by first occurrence; `order` is non-decreasing."""
     of_row = np.empty(len(route), dtype=np.int32)
@@ -141,7 +141,7 @@ def _group(order: Int64Array, route: Int32Array, num_routes: int) -> tuple[Int32
     return of_row, first[:known].copy()
 
 
-@kernel
+@kernel(light=1)
 def _add_at(total: Int64Array, index: Int32Array, value: Int64Array) -> None:
     for row in range(len(index)):
         total[index[row]] += value[row]

@@ -75,7 +75,7 @@ class _Uses(NamedTuple):
     end: Int64Array
 
 
-@kernel
+@kernel(light=1)
 def _earliest(
     columns: TransferColumns,
     copy_of: Int32Array,

@@ -143,9 +143,9 @@ class Interpreter(threading.local):
     most: int = 2**14
     running: bool = False
 
-    def takes(self, args: tuple[Any, ...]) -> bool:
-        """Return whether Python should run a call with these arguments."""
-        return self.seconds > 0 and "numba" not in sys.modules and _entries(args) <= self.most
+    def takes(self, args: tuple[Any, ...], weight: int = 1) -> bool:
+        """Return whether Python should run a call with these arguments, of a kernel of this weight."""
+        return self.seconds > 0 and "numba" not in sys.modules and weight * _entries(args) <= self.most
 
     def run(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """Call a function, and return what the compiled one would."""
@@ -188,20 +188,28 @@ class Kernel:
     decorate
         Returns numba's decorator, that of an intrinsic or that of a kernel.
     light
-        Whether its time is about proportional to the size of its arrays.
+        See `kernel`.
+    plain
+        What Python calls in place of a function that only numba can call.
     """
 
     def __init__(
-        self, function: Callable[..., Any], decorate: Callable[[], Callable[..., Any]], *, light: bool = False
+        self,
+        function: Callable[..., Any],
+        decorate: Callable[[], Callable[..., Any]],
+        *,
+        light: int = 0,
+        plain: Callable[..., Any] | None = None,
     ) -> None:
         self._function, self._decorate, self._light = function, decorate, light
+        self._plain = plain or function
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: Any) -> Any:
         """Call the compiled function, or the Python function if `INTERPRETER` takes the call."""
         if INTERPRETER.running:
-            return self._function(*args)
-        if self._light and INTERPRETER.takes(args):
+            return self._plain(*args)
+        if self._light and INTERPRETER.takes(args, self._light):
             return INTERPRETER.run(self._function, args)
         return self.compiled(*args)
 
@@ -232,8 +240,8 @@ def _names(code: CodeType) -> Iterator[str]:
 @overload
 def kernel(function: Callable[..., R], /) -> Callable[..., R]: ...
 @overload
-def kernel(*, light: bool = ..., **options: Any) -> Callable[[Callable[..., R]], Callable[..., R]]: ...
-def kernel(function: Any = None, /, *, light: bool = False, **options: Any) -> Any:
+def kernel(*, light: int = ..., **options: Any) -> Callable[[Callable[..., R]], Callable[..., R]]: ...
+def kernel(function: Any = None, /, *, light: int = 0, **options: Any) -> Any:
     """Let numba compile a function when it is first called, and keep the result on disk.
 
     Parameters
@@ -241,7 +249,8 @@ def kernel(function: Any = None, /, *, light: bool = False, **options: Any) -> A
     function
         It takes arrays, numbers and tuples of them.
     light
-        Whether its time is about proportional to the size of its arrays. Python may run it on small ones.
+        1 if its time is about proportional to the size of its arrays, larger if it looks at each entry more
+        often. Python may run it on small arrays; with a larger value they must be smaller. 0: never.
     options
         Options of ``numba.njit``.
     """
@@ -297,8 +306,14 @@ def _made_from(function: Callable[..., Any]) -> tuple[Any, ...]:
     return (*sorted((file, at.st_mtime, at.st_size) for file, at in stats), *sorted(numbers))
 
 
-def intrinsic(function: Callable[..., Any]) -> Any:
-    """Let a function write machine code into the kernels that call it (`numba.extending.intrinsic`)."""
+def intrinsic(plain: Callable[..., Any]) -> Callable[[Callable[..., Any]], Any]:
+    """Return a decorator: a function writes machine code into the kernels that call it.
+
+    Parameters
+    ----------
+    plain
+        What Python calls in its place.
+    """
 
     def decorate() -> Callable[..., Any]:
         from numba.extending import intrinsic
@@ -306,7 +321,7 @@ def intrinsic(function: Callable[..., Any]) -> Any:
         decorator: Callable[..., Any] = intrinsic
         return decorator
 
-    return Kernel(function, decorate)
+    return functools.partial(Kernel, decorate=decorate, plain=plain)
 
 
 STEPS = ("create_module", "exec_module")

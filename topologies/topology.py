@@ -395,7 +395,7 @@ def _check_connected(topology: Topology, where: str) -> None:
             )
 
 
-@kernel(light=True)
+@kernel(light=1)
 def _reach(incidence: Incidence, other: Int32Array, seen: BoolArray, stack: Int64Array) -> None:
     """Mark the nodes that a search from node 0 sees; it follows `incidence` to the links' `other` ends.
 

@@ -30,13 +30,13 @@ _MIX_2 = np.uint64(0x94D049BB133111EB)
 _HALF = np.uint64(32)
 
 
-@intrinsic
+@intrinsic(lambda word: int(word).bit_count())
 def _count_ones(context: Any, word: Any) -> Any:
     """Return the processor's own count of the set bits of a 64-bit word, as an unsigned one."""
     return word(word), lambda context, builder, signature, arguments: builder.ctpop(arguments[0])
 
 
-@intrinsic
+@intrinsic(lambda word: (int(word) & -int(word)).bit_length() - 1 if word else WORD_BITS)
 def _trailing_zeros(context: Any, word: Any) -> Any:
     """Return the number of bits of a 64-bit word below its lowest set bit, as an unsigned one; of 0, 64."""
     from numba.types import boolean

@@ -89,13 +89,14 @@ by_rule = functools.partial(Kernel, decorate=_by_rule)
 @by_rule
 def match(rule: Any, made: Any, listed: int, now: int | np.int64) -> None:
     """Send, at an event, the chunks that the rule matches."""
-    raise NotImplementedError("a rule is matched in compiled code only")
+    _KERNELS["match"][type(rule)](rule, made, listed, now)
 
 
 @by_rule
 def deliver(rule: Any, made: Any, listed: int, now: int | np.int64) -> tuple[np.int64, int]:
     """Deliver the next arrivals; return when, or `NEVER`, and how many links may have something to send."""
-    raise NotImplementedError("a rule is matched in compiled code only")
+    arrival: tuple[np.int64, int] = _KERNELS["deliver"][type(rule)](rule, made, listed, now)
+    return arrival
 
 
 def plays(rule_type: type, deliver: Callable[..., Any]) -> Callable[[Matcher], Matcher]:
@@ -108,7 +109,7 @@ def plays(rule_type: type, deliver: Callable[..., Any]) -> Callable[[Matcher], M
     return decorate
 
 
-@kernel(nogil=True)
+@kernel(light=2, nogil=True)
 def play(rule: Any, made: Any, at: Int64Array, until: int) -> None:
     """Play a thread's part of Algorithm 2 until nothing is on its way, or `until` steps are done.
 

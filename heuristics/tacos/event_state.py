@@ -117,7 +117,7 @@ def by_start(made: Synthesis) -> MatchedTransfers:
     return MatchedTransfers(sent.chunk[rows], sent.link[rows], sent.start[rows])
 
 
-@kernel
+@kernel(light=1)
 def nothing_sent(
     network: TacosNetwork, start: Int64Array, seed: np.uint64, replace: bool = False
 ) -> Synthesis:

@@ -116,7 +116,7 @@ def synthesize(
     return MatchedTransfers(made.chunk[needed], made.link[needed], made.start[needed])
 
 
-@kernel
+@kernel(light=1)
 def _chunks_with_goals(goals: Goals) -> Words:
     found = np.zeros((len(goals.start) + WORD_BITS - 1) // WORD_BITS, np.uint64)
     for chunk in range(len(goals.start)):
@@ -189,7 +189,7 @@ def approach(rule: WidestGap, chunk: int, node: int) -> None:
         rule.open[chunk // WORD_BITS] &= ~bit(chunk)
 
 
-@kernel
+@kernel(light=1)
 def useful(network: TacosNetwork, goals: Goals, made: MatchedTransfers) -> BoolArray:
     """Return which transfers lead to a goal, from the last one back."""
     num_nodes, words = len(network.in_first) - 1, (len(goals.start) + WORD_BITS - 1) // WORD_BITS

@@ -344,7 +344,7 @@ def replaceable(made: Synthesis, link: int, now: int) -> np.int64:
 # Postcondition first: Algorithm 1 as printed
 
 
-@kernel
+@kernel(light=1)
 def unmet_postconditions(network: TacosNetwork, owner: Int64Array, replace: bool) -> PostconditionFirst:
     """Return all (destination, chunk) pairs that the precondition does not meet."""
     num_nodes = len(network.in_first) - 1

@@ -184,7 +184,7 @@ def shared_out(state: RoundState, threads: int) -> list[RoundState]:
     ]
 
 
-@kernel
+@kernel(light=1)
 def _begin(have: Blocks, begun: Blocks, missing: Int64Array, owner: Int64Array) -> None:
     for beyond in range(len(owner), have.shape[0] * WIDTH * WORD_BITS):
         word = beyond // WORD_BITS

@@ -109,7 +109,7 @@ def _visibility(schedule: Schedule, grouped: Messages) -> tuple[Int64Array, Int6
     return done - 1, done
 
 
-@kernel
+@kernel(light=1)
 def _by_item(item: Int32Array, rows: Int32Array, num_items: int) -> tuple[Int64Array, Int32Array]:
     """Sort `rows` by item, stably: offsets (items + 1,) and the rows."""
     begin = np.zeros(num_items + 1, dtype=np.int64)
@@ -126,7 +126,7 @@ def _by_item(item: Int32Array, rows: Int32Array, num_items: int) -> tuple[Int64A
     return begin, result
 
 
-@kernel
+@kernel(light=1)
 def _note_writers(
     rows: TransferColumns,
     target: Int32Array,
@@ -144,7 +144,7 @@ def _note_writers(
     return True
 
 
-@kernel
+@kernel(light=1)
 def _connect_single(
     rows: TransferColumns,
     source: Int32Array,
@@ -172,7 +172,7 @@ def _connect_single(
     return Dependencies(pending, head, following[: used[0]], waiting[: used[0]])
 
 
-@kernel
+@kernel(light=1)
 def _connect(
     order: _ItemOrder,
     rows: TransferColumns,

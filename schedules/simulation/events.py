@@ -96,7 +96,7 @@ _CODES = _FREE_AND_COMPLETE + 1
 _ENTRIES, _QUEUED, _JOINS = range(3)
 
 
-@kernel
+@kernel(light=1)
 def link_turns(
     link: Int32Array, key: Int64Array, sequence: Int64Array, num_links: int
 ) -> tuple[Int32Array, Int64Array, Int32Array]:
@@ -126,6 +126,9 @@ def link_turns(
 class Tables(NamedTuple):
     """The records of a simulation, one table for each kind, and the agenda.
 
+    The tables are of `np.recarray`: Python, which runs the simulation of small schedules, needs that to read a
+    field as an attribute.
+
     Parameters
     ----------
     hops, messages, links, turns
@@ -153,7 +156,7 @@ class Tables(NamedTuple):
     state: Int64Array
 
 
-@kernel
+@kernel(light=4)
 def run(tables: Tables, slices: int, store_and_forward: bool, overlap_alpha: bool) -> None:
     """Simulate; fill in the start and finish of each message (NaN: never) and the busy time of each link.
 
@@ -414,7 +417,7 @@ def in_order(
     return None if known < 0 else times._replace(start=times.start[:known], finish=times.finish[:known])
 
 
-@kernel(light=True)
+@kernel(light=1)
 def _run_in_order(
     order: IntArray,
     rows: TransferColumns,

@@ -324,7 +324,7 @@ def _links(schedule: Schedule, size: Fraction | int, options: SimulationOptions)
     seconds += [unit for unit in units if unit]
     rate = 1 / exact_tick(seconds, max(seconds))
     ranks = schedule.topology.num_ranks if gamma else 0
-    links = np.zeros(len(bandwidth) + ranks, dtype=LINK)
+    links = np.zeros(len(bandwidth) + ranks, dtype=LINK).view(np.recarray)
     links["sending"][: len(bandwidth)] = np.array([float(time * rate) for time in seconds])[which]
     if share:
         further = _further_connections(schedule)
@@ -345,7 +345,7 @@ def _hops_and_messages(
     begin = offsets_of(length)
     if begin[-1] > MOST_HOPS:
         raise InputError(f"{begin[-1]} hops to simulate; at most {MOST_HOPS}: use fewer slices")
-    hops = np.empty(begin[-1], dtype=HOP)
+    hops = np.recarray(begin[-1], dtype=HOP)
     hops["link"] = _hop_links(schedule, route, begin, reduced > 0)
     hops["message"] = np.repeat(np.arange(len(route), dtype=np.int32), length)
     hops["slice"] = hops["message"] % slices
@@ -353,9 +353,9 @@ def _hops_and_messages(
     key, sequence = _turn_keys(schedule, grouped, begin, links["reducer"][hops["link"]])
     hops["turn"], first, size = link_turns(hops["link"].copy(), key, sequence, len(links))
     links["turns"] = first[:-1]
-    turns = np.empty(len(size), dtype=TURN)
+    turns = np.recarray(len(size), dtype=TURN)
     turns["left"], turns["queue"] = size, NONE
-    sent = np.empty(len(begin), dtype=MESSAGE)
+    sent = np.recarray(len(begin), dtype=MESSAGE)
     sent["start"] = sent["finish"] = np.nan
     sent["load"][:-1] = np.repeat(grouped.load, slices)
     sent["reduced"][:-1] = reduced
@@ -365,10 +365,10 @@ def _hops_and_messages(
 
 def _waiters_and_edges(schedule: Schedule, grouped: Messages, slices: int) -> tuple[Table, Table]:
     waits = dependencies(schedule, grouped)
-    waiters = np.empty(len(waits.pending) * slices, dtype=WAITER)
+    waiters = np.recarray(len(waits.pending) * slices, dtype=WAITER)
     waiters["left"] = np.repeat(waits.pending, slices)
     waiters["edge"] = np.repeat(waits.head, slices)
-    edges = np.empty(len(waits.waiting), dtype=EDGE)
+    edges = np.recarray(len(waits.waiting), dtype=EDGE)
     edges["next"] = waits.following
     edges["waiter"] = waits.waiting
     return waiters, edges

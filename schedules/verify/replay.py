@@ -170,7 +170,7 @@ def _conditions(schedule: Schedule | RoundTable) -> _Conditions:
     return _Conditions(chunks.item, chunks.copy_of_or_empty, chunks.original, *sides, frozen(each, np.int32))
 
 
-@kernel(light=True)
+@kernel(light=1)
 def _initial_bits(conditions: _Conditions, low: int, high: int, nodes: int) -> ByteArray:
     width = high - low
     held = np.zeros((nodes * width + 7) // 8, dtype=np.uint8)
@@ -180,7 +180,7 @@ def _initial_bits(conditions: _Conditions, low: int, high: int, nodes: int) -> B
     return held
 
 
-@kernel(light=True, nogil=True)
+@kernel(light=1, nogil=True)
 def _play_bits(
     turns: ReplaySpans, table: _TransferTable, held: ByteArray, low: int, high: int
 ) -> tuple[int, int, int, int, int]:
@@ -231,7 +231,7 @@ def _fill(bits: ByteArray, begin: int, length: int) -> int:
     return NONE
 
 
-@kernel(light=True)
+@kernel(light=1)
 def _missing(
     held: ByteArray, conditions: _Conditions, low: int, high: int, after: tuple[int, int]
 ) -> tuple[int, int, int, int, int]:
@@ -253,7 +253,7 @@ def _set(bits: ByteArray, index: int) -> None:
     bits[index >> 3] |= 1 << (index & 7)
 
 
-@kernel(light=True, nogil=True)
+@kernel(light=1, nogil=True)
 def _play_words(
     turns: ReplaySpans, table: _TransferTable, held: UInt64Array, low: int, high: int
 ) -> tuple[int, int, int, int, int]:
@@ -398,7 +398,7 @@ def _give(
     return NONE
 
 
-@kernel(light=True)
+@kernel(light=1)
 def _initial_words(conditions: _Conditions, low: int, high: int, nodes: int) -> UInt64Array:
     held = np.full((nodes, high - low), EMPTY, dtype=np.uint64)
     for chunk in range(low, high):
@@ -410,7 +410,7 @@ def _initial_words(conditions: _Conditions, low: int, high: int, nodes: int) -> 
     return held
 
 
-@kernel(light=True)
+@kernel(light=1)
 def _uneven(
     held: UInt64Array, conditions: _Conditions, low: int, high: int, after: tuple[int, int]
 ) -> tuple[int, int, int, int, int]:

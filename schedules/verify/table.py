@@ -164,7 +164,7 @@ def _check_shares(schedule: Schedule) -> None:
         )
 
 
-@kernel(light=True)
+@kernel(light=1)
 def _first_uneven_item(first: Int64Array, size: Int64Array, needed: Int64Array) -> int:
     """Return the first item whose sizes do not sum to the needed value, or -1."""
     for item in range(len(needed)):
@@ -239,7 +239,7 @@ def _end_kinds(schedule: Schedule) -> BoolArray:
     return kinds
 
 
-@kernel(light=True)
+@kernel(light=1)
 def _first_bad_row(
     rows: TransferColumns,
     reduce: BoolArray,

@@ -66,7 +66,7 @@ def units_of(schedule: Schedule) -> Int64Array:
     return offsets_of(schedule.count)
 
 
-@kernel
+@kernel(light=1)
 def _most_under_way(order: Int64Array, units: Int64Array, longest: int) -> int:
     """Return the largest number of chunks that start within `longest` ticks."""
     most, since = 0, 0
@@ -150,7 +150,7 @@ def _largest(values: Int64Array) -> int:
     return int(values.max(initial=0))
 
 
-@kernel
+@kernel(light=1)
 def _kinds(
     order: Int64Array, rows: TransferColumns, offset: Int64Array, num_routes: int
 ) -> tuple[Int32Array, Int32Array, Int64Array]:
@@ -240,7 +240,7 @@ def first_clash(schedule: Schedule, when: Timing) -> Clash | None:
     return None if row == NONE else Clash(row, other, link)
 
 
-@kernel
+@kernel(light=1)
 def _first_clash(
     when: Timing,
     route: Int32Array,
@@ -301,7 +301,7 @@ def _forget(uses: Int64Array, head: Int64Array, free: int, link: int, now: int) 
     return free
 
 
-@kernel
+@kernel(light=1)
 def arrival_order(order: Int64Array, kind: Int32Array, arrival: Int64Array) -> tuple[Int32Array, Int32Array]:
     """Return the spans of rows that leave or arrive, in order of time.
 

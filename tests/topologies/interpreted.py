@@ -9,6 +9,8 @@ CASES = (
     ("ring:5", "allgather", "ring"),
     ("complete:5", "broadcast", "direct"),
     ("complete:6", "scatter", "direct"),
+    ("torus:4x4", "allgather", "tacos"),
+    ("mesh:3x3?bandwidth=50GB/s,25GB/s", "allreduce", "tacos"),
 )
 
 

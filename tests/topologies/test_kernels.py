@@ -45,6 +45,7 @@ def test_what_is_large_or_late_is_compiled(monkeypatch):
     monkeypatch.delitem(sys.modules, "numba")
     one = Interpreter()
     assert one.takes((np.zeros(10), (np.zeros(5), 3)))
+    assert not one.takes((np.zeros(one.most // 2),), weight=3)
     assert not one.takes((np.zeros(one.most), (np.zeros(5), 3)))
     one.run(lambda: None, ())
     one.seconds = 0.0

@@ -312,7 +312,7 @@ def _augment(twin, residual, path, limit):  # type: ignore[no-untyped-def] # noq
     return amount
 
 
-@kernel(light=True)
+@kernel(light=1)
 def push_flow(first, other, twin, residual, sources, level, sink, limit):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201
     """Dinic's algorithm from the sink backwards; invariant: flow balances except at sources and sink."""
     queue = np.empty(len(level), dtype=np.int32)

@@ -139,7 +139,7 @@ def hops_from_each(graph: Neighbours, sources: Int64Array) -> Int32Array:
     return hops
 
 
-@kernel(light=True)
+@kernel(light=1)
 def _count_hops(graph: Neighbours, sources: Int64Array, hops: Int32Array) -> None:
     """Set every row of hops to the distances from its source."""
     queue = np.empty(hops.shape[1], np.int32)
@@ -147,7 +147,7 @@ def _count_hops(graph: Neighbours, sources: Int64Array, hops: Int32Array) -> Non
         breadth_first(graph, sources[row : row + 1], hops[row], queue)
 
 
-@kernel(light=True)
+@kernel(light=1)
 def breadth_first(graph: Neighbours, sources: Int64Array, hops: Int32Array, queue: Int32Array) -> None:
     """Set hops[v] to the distance from the nearest of the sources to node v, -1 where there is no path.
 
@@ -422,7 +422,7 @@ def _slowness(topology: Topology) -> Int64Array:
     return np.rint(np.minimum(bandwidth.max() / bandwidth, _UNIT) * _UNIT).astype(np.int64)
 
 
-@kernel(light=True)
+@kernel(light=1)
 def _route_lengths(
     into: Neighbours, starts: Int64Array, ends: Int64Array, by_target: Int64Array
 ) -> Int64Array:
@@ -439,7 +439,7 @@ def _route_lengths(
     return lengths
 
 
-@kernel(light=True)
+@kernel(light=1)
 def _route_links(
     into: Neighbours,
     leaving: Incidence,
@@ -471,7 +471,7 @@ def _route_links(
     return routes
 
 
-@kernel(light=True)
+@kernel(light=1)
 def _cheapest_routes(
     source: int,
     hops: Int32Array,

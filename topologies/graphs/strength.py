@@ -245,7 +245,7 @@ class _Entries(NamedTuple):
     turn: Int64Array
 
 
-@kernel
+@kernel(light=4)
 def _play(
     network: ResidualArcs,
     residual: Int64Array,
