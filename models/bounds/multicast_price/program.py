@@ -143,7 +143,10 @@ class DeliveryProgram:
 
     @cached_property
     def columns(self) -> Columns:
-        """The columns of all variables. Bins before data can be there share the first one's column."""
+        """The columns of all variables.
+
+        Bins in which data cannot be there yet have the column of the first bin in which it can.
+        """
         seen, bins = self.seen, self.moments.bins
         classes, ways, uses = len(seen.example), len(seen.ways), len(seen.uses)
         shapes = [
