@@ -34,7 +34,7 @@ OLD = "frontiers.csv"
 ALLREDUCE_OF = "a reduce-scatter and then an allgather in steps, 2 (T_L alpha + T_B)"
 """The schedule whose time ``allreduce_us`` is. Without ``--mix``, the best network has the least of it."""
 ALL_TO_ALL_OF = "the best flow, without alpha"
-"""What ``all_to_all_us`` is the time of."""
+"""The flow whose time ``all_to_all_us`` is."""
 
 
 def do_find(arguments: FindCommand) -> int:

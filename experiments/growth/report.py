@@ -254,7 +254,7 @@ def _section(
 def _best_chart(
     specs: Specs, times: pd.DataFrame, family: pd.Series[str], workload: CostParameters
 ) -> Figure | None:
-    """Return Fig. A.4: the least allreduce time of each N over the bound, coloured by the network's family."""
+    """Return Fig. A.4: the least allreduce time of each N over the bound, coloured by family."""
     bound = times[times.network == "bound"].set_index("nodes").allreduce_us
     order = [name for name, _ in Counter(family).most_common()]
     named = order if len(order) <= COLOURED + 1 else order[:COLOURED]

@@ -44,7 +44,7 @@ Cells = npt.NDArray[np.unsignedinteger[Any]]
 
 @dataclass(frozen=True)
 class Playback:
-    """How a part plays the array: whether from last to first, reducing, and whether on the opposite links."""
+    """A part plays the array from last to first, reducing, if `reverse`, and on other links if `opposite`."""
 
     reverse: bool
     opposite: bool

@@ -335,7 +335,7 @@ def with_proxies(program: Program, proxied: BoolArray) -> Program:
         proxies: dict[tuple[int, int], list[Instruction]] = {}
         for number, block in enumerate(blocks):
             for step, one in enumerate(block):
-                # The block goes on after a NOP in its place, for which the proxy's instruction waits.
+                # The block has a NOP in its place, for which the proxy's instruction waits.
                 if one.to != NONE and proxied[rank, one.to]:
                     signals = (i.channel for i in block[step:] if i.op is Op.SIGNAL and i.to == one.to)
                     proxy = proxies.setdefault((one.to, next(signals, 0)), [])
