@@ -142,8 +142,8 @@ NEAR_ENOUGH = MET, NEAR = "the proven bound is met", "near enough to the proven 
 INTERRUPTED = "interrupted before all methods were tried"
 """Note on the fastest schedule so far, if Ctrl-C ended the search."""
 PARTS, HALVES = "the best of each part", "the best of both halves"
-"""Names in `Tried.method` that are no methods. `PARTS` is tried first for a mixed collective, and `HALVES` for
-an allreduce after the quick methods."""
+"""Names in `Tried.method` that are no methods. `PARTS` is tried first for a mixed collective; `HALVES` is for
+an allreduce, after the quick methods."""
 
 
 @dataclass(frozen=True)

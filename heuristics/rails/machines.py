@@ -180,7 +180,7 @@ class MachineTimeline(NamedTuple):
 
 @kernel
 def play(load: MachineCosts, rule: SendRule, end: int) -> MachineTimeline:
-    """Return the timeline; invariant: all is decided until now, `told` is `known` and all that is under way."""
+    """Return the timeline; invariant: all is decided until now, `told` is `known` and all that is sent."""
     times, units = np.zeros((4, MOST)), np.zeros((4, MOST), np.int64)
     streams = np.zeros((2, MOST, load.ranks), np.int64)
     port = PortMessages(times[0], times[1], units[0], streams[0], streams[1])
