@@ -217,7 +217,7 @@ def _soonest(
 ) -> int:
     """Return when a transfer can start whose data is there at `ready`.
 
-    Backwards, time counts from the end, and `lead` is the time from there to when a port is free again.
+    Backwards, time counts from the end of all, and `lead` is the time from leaving a port to the arrival.
     """
     kind = arrays.kind[transfer]
     now, arrival = ready, arrays.arrival[kind]
