@@ -42,7 +42,7 @@ SHARES, LEAST, PARTS = (0.15, 0.2, 0.25, 0.3, 0.4, 1.0), (4.0, 6.0, 8.0, 12.0), 
 sent, but at least this multiple of the bytes of α. Jobs of hop 0 have this number of parts; if it is one,
 shards of sums have no halves."""
 MOST_MACHINES = 16
-"""Largest number of machines. A larger value allows more jobs, which are played for each of the values above."""
+"""Largest number of machines. A larger value allows more jobs, which are played for each set of values."""
 
 
 class SwitchDirection(IntEnum):

@@ -44,7 +44,7 @@ Cells = npt.NDArray[np.unsignedinteger[Any]]
 
 @dataclass(frozen=True)
 class Playback:
-    """A part plays the array from last to first, reducing, if `reverse`, and on opposite links if `opposite`."""
+    """A part plays the array backwards, reducing, if `reverse`, and on the opposite links if `opposite`."""
 
     reverse: bool
     opposite: bool
