@@ -243,7 +243,7 @@ def fastest(
     Parameters
     ----------
     problem
-        With a size.
+        The problem, with a size.
     entries
         In the order in which they are tried.
     options

@@ -84,7 +84,7 @@ class StudyTask(Task):
     memory_limit
         Bytes.
     threads
-        Of the solver.
+        The number of threads of the solver.
     """
 
     known: Row

@@ -57,7 +57,7 @@ class Operation(NamedTuple):
     Parameters
     ----------
     key
-        By which others wait for it.
+        The name by which others wait for it.
     stream
         What it holds: the compute of a stage, or a network. One at a time, in the order of the list.
     seconds
@@ -67,7 +67,7 @@ class Operation(NamedTuple):
     label
         What it is, for those who look at it.
     stage
-        Who does it.
+        The stage that does it.
     """
 
     key: Hashable
@@ -180,7 +180,7 @@ class Iteration:
     Parameters
     ----------
     seconds
-        From start to end; compute + bubble + weights + activations.
+        The time from start to end; compute + bubble + weights + activations.
     compute
         Compute of the stage that computes longest.
     bubble

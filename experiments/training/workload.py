@@ -115,11 +115,11 @@ class Communication(Options):
     Parameters
     ----------
     kind
-        Which (`schedules.collective.Kind`), or `SEND`.
+        The kind of collective (`schedules.collective.Kind`), or `SEND`.
     size
         M in bytes, as everywhere: of an allgather all that is gathered, of an all-to-all what a rank holds.
     group
-        Of `GROUPS`.
+        The group of ranks, one of `GROUPS`.
 
     Raises
     ------
@@ -196,13 +196,13 @@ class Workload(Options):
     Parameters
     ----------
     name
-        Of the model.
+        The name of the model.
     layers
         In forward order; of all stages, or with `alike` of one.
     parallelism
         The groups.
     microbatches
-        Of an iteration.
+        The number of microbatches of an iteration.
     boundary
         Bytes that a stage of a pipeline sends to the next.
     chunks

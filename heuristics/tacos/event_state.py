@@ -99,7 +99,7 @@ def synthesize(
     rule
         The rule that is matched at an event; it may be written to.
     seed
-        Of all random choices.
+        The seed of all random choices.
     replace
         Whether the rule replaces chunks that are on their way.
     """

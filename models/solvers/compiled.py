@@ -90,7 +90,7 @@ class CompiledModel:
         cost
             One a column.
         row_lower, row_upper
-            Of A x; a number stands for all.
+            The bounds of A x; a number stands for all.
         begin
             `topologies.kernels.now()` when the work on the matrix began.
         """

@@ -108,7 +108,7 @@ class TransferOrder:
     timed
         Times of the transfers, in which each is a message of its own.
     contiguity
-        Which links may join chunks.
+        The rule by which links may join chunks.
     """
 
     timed: TimedMessages

@@ -280,7 +280,7 @@ def nearest_first(
     begun
         The routes to continue, each with its length and the node that it has reached.
     forwards
-        Which nodes forward; by default all.
+        The nodes that forward; by default all.
     by_links
         Whether the least of a node's shortest routes, as a tuple of links, is taken, or the first found.
 
