@@ -79,12 +79,12 @@ class Parallelism(Options):
 
     @property
     def replicas(self) -> int:
-        """Ranks that share the batch."""
+        """The number of ranks that share the batch."""
         return self.dp * self.fsdp
 
     @property
     def ranks(self) -> int:
-        """All ranks."""
+        """The number of all ranks."""
         return self.tp * self.pp * self.replicas
 
     def size(self, group: str) -> int:
@@ -184,7 +184,7 @@ class Layer:
 
     @property
     def communications(self) -> tuple[Communication, ...]:
-        """All of them."""
+        """The collectives of all passes, and that of the weights."""
         found = (*(one.communication for one in self.passes), self.weights)
         return tuple(one for one in found if one is not None)
 
@@ -388,7 +388,7 @@ class Scheduled:
 
     @property
     def ranks(self) -> int:
-        """All of the network."""
+        """The number of ranks of the network."""
         return _network(self.name).num_ranks
 
     def time(self, what: Communication) -> float:

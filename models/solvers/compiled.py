@@ -115,17 +115,17 @@ class CompiledModel:
 
     @property
     def num_rows(self) -> int:
-        """Constraints."""
+        """The number of constraints."""
         return len(self.row_lower)
 
     @property
     def num_columns(self) -> int:
-        """Variables."""
+        """The number of variables."""
         return len(self.lower)
 
     @property
     def num_nonzeros(self) -> int:
-        """Coefficients in A."""
+        """The number of nonzero coefficients in A."""
         return len(self.value)
 
     @property
