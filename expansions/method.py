@@ -1,8 +1,9 @@
 """The schedule that a network in the papers' notation carries with it, as a method.
 
-Bases, and products of different networks, get the optimal BFB schedule; a few bases get one that was found by
-search. Line graphs, degree expansions and powers expand the schedule of the network that they are made from
-(dissertation, section 3.5 and A.4). So does a network with a link back for each link (A.1.6).
+Bases, and products of different networks, have the optimal BFB schedule; a few bases have one that was found
+by search. Line graphs, degree expansions and powers expand the schedule of the network that they are made
+from (dissertation, section 3.5 and A.4). So do networks that got a link back for each link (A.1.6). A new
+kind of network needs a case in `expanded`.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ from tutti.topologies.transforms import transpose
 def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -> Schedule:
     """Return the expanded schedule, in the step clock.
 
-    A reduce-scatter is the reverse of an allgather on the transposed network. If an isomorphism leads to the
-    transpose, that is the same allgather, moved by it (Theorem 2); else it is the expansion on the transpose
-    (Corollary 1.2).
+    A reduce-scatter is the reverse of an allgather on the transposed network. If the network is isomorphic to
+    its transpose, this is the network's own allgather, moved by the isomorphism (Theorem 2). Otherwise the
+    transposed network is expanded (Corollary 1.2).
 
     Raises
     ------
@@ -47,7 +48,7 @@ def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -
 
 
 def _predicted(problem: Problem) -> dict[str, Any]:
-    """Return T_L, T_B in M/B, and whether T_B is equal to that or at most that; empty for a base."""
+    """Return columns with the T_L and T_B that theorems predict; none for a base, or without a theorem."""
     if isinstance(_expression(problem), Base) or problem.topology.node_bandwidth is None:
         return {}
     try:
@@ -65,6 +66,7 @@ def _theorems(problem: Problem) -> tuple[int, Fraction, bool]:
 
 
 def _composed(problem: Problem) -> Schedule:
+    """Return the schedule of any of the three collectives, made from allgathers."""
     what, ranks = problem.collective, problem.topology.num_ranks
     check_rows(problem.topology.name, ranks * (ranks - 1))  # at least one transfer for each pair
     gather = what.with_kind(Kind.ALLGATHER)
@@ -95,7 +97,7 @@ def _turned(expression: Expression) -> ShardTable:
 
 
 def expanded(expression: Expression, turned: bool = False) -> ShardTable:
-    """Return the allgather that an expression carries, or that of its transpose.
+    """Return the allgather that an expression carries, or, if `turned`, that of its transpose.
 
     Raises
     ------
@@ -119,13 +121,18 @@ def expanded(expression: Expression, turned: bool = False) -> ShardTable:
 
 
 def _both_ways(of: Expression, turned: bool) -> ShardTable:
-    """Send half of each shard by A and half by g(A), or, if there is no g, by the transpose's expansion."""
+    """Return the allgather on a network and its transpose together: each carries half of every shard.
+
+    The half on the transpose goes by the network's own allgather, moved by an isomorphism, if there is one;
+    otherwise by the transpose's expansion.
+    """
     there, nodes = expanded(of, turned), reversal(of)
     back = expanded(of, not turned) if nodes is None else reflected(there, nodes)
     return expand_both_ways(there, back)
 
 
 def _unexpanded(expression: Base | Product, turned: bool) -> ShardTable:
+    """Return the allgather of a network that is not expanded: a stored one, or that of BFB."""
     topology = expression.topology()
     if isinstance(expression, Base) and expression in SEARCHED:
         return stored_allgather(expression, topology, turned)

@@ -90,7 +90,7 @@ class Prediction:
 
     @property
     def multiplies(self) -> bool:
-        """Whether Theorem 13 wants it as a factor: nontrivial, simple, with a BW-optimal BFB schedule."""
+        """Whether Theorem 13 allows it as a factor: nontrivial, simple, with a BW-optimal BFB schedule."""
         return self.bfb and self.exact and self.simple and self.nodes > 1 and self.bandwidth_optimal
 
 
@@ -147,6 +147,7 @@ def note_of(expression: Expression) -> str:
 
 
 def _multiplies(factor: Expression) -> bool:
+    """Return whether Theorem 13 allows a factor."""
     try:
         return predict(factor).multiplies
     except Unsupported:  # nothing is known of it
@@ -196,6 +197,7 @@ def _bidirectional(topology: Topology) -> bool:
 
 
 def _breadth_first_cost(expression: Base | Product, topology: Topology) -> tuple[int, Fraction]:
+    """Return T_L and T_B of BFB, by one node if all are equivalent."""
     if isinstance(expression, Base) and expression.family in TRANSITIVE:
         return transitive_cost(topology)
     found = workloads(topology)
@@ -206,7 +208,7 @@ def _breadth_first_cost(expression: Base | Product, topology: Topology) -> tuple
 
 
 def _line(base: Prediction) -> Prediction:
-    """Theorems 7 and 10; the line graph of a network of degree 1, a ring, is that ring."""
+    """Return the cost of L(G) (Theorems 7 and 10); a network of degree 1 is a ring, its own line graph."""
     if base.degree == 1:
         return base
     optimal = base.bfb and base.two_neighbours
@@ -223,7 +225,7 @@ def _line(base: Prediction) -> Prediction:
 
 
 def _degree(base: Prediction, n: int) -> Prediction:
-    """Theorem 11; G * 1 is G."""
+    """Return the cost of G * n (Theorem 11); G * 1 is G."""
     if n == 1:
         return base
     return replace(
@@ -238,7 +240,7 @@ def _degree(base: Prediction, n: int) -> Prediction:
 
 
 def _power(base: Prediction, n: int) -> Prediction:
-    """Theorem 12."""
+    """Return the cost of G^n (Theorem 12)."""
     grown = base.nodes**n
     return replace(
         base,
@@ -252,10 +254,11 @@ def _power(base: Prediction, n: int) -> Prediction:
 
 
 def _both(of: Expression) -> Prediction:
-    """A.1.6; the schedule no longer follows shortest paths, and a link back may be parallel to another link.
+    """Return the cost of Bi(G) (A.1.6).
 
-    A base needs no symmetry: a stored schedule loads the links of the base as its twin loads those of the
-    transpose, and BFB is measured on both.
+    The schedule no longer follows shortest paths, and a link back may be parallel to another link. Bases need
+    no symmetry. A stored schedule loads the links of its base as its twin loads those of the transpose, and
+    BFB's cost is counted on both.
     """
     base, tb = predict(of), None
     if of not in SEARCHED and not is_reversible(of):
@@ -284,7 +287,7 @@ def _either_way(base: Base) -> Fraction:
 
 
 def _product(expression: Product) -> Prediction:
-    """Theorem 13, with products and powers among the factors multiplied out; else BFB's own counting."""
+    """Return the cost of a product: by Theorem 13, its factors split as far as possible, or by counting."""
     note = note_of(expression)
     if note:
         return replace(measured(expression), note=note)

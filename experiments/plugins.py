@@ -2,9 +2,10 @@
 
 A plug-in is a module that has, under public names, one or more of `Method`, `Family`, `BoundKind` and
 `Backend`. It comes as a file (``--plugin FILE``, ``plugins = [...]`` in a config, `tutti.register`) or in an
-installed package, by an entry point of a `PluginGroup`. A file is an ordinary module named like the file,
-whose folder is the last on ``sys.path``: so worker processes, which inherit that path, find what they are
-sent. Nothing is looked up, and none of the registries imported, before a command or a function asks.
+installed package, by an entry point of a `PluginGroup`. A file is imported as an ordinary module named like
+the file, and its folder is appended to ``sys.path``. So worker processes, which inherit that path, can import
+the module of an object that they are sent. Entry points are looked up, and registries imported, only on
+demand.
 """
 
 from __future__ import annotations
@@ -35,14 +36,15 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 WANTED = "a Method, Family, BoundKind or Backend"
+"""Words of messages for the objects that can be registered."""
 Loaded = tuple[tuple[str, str], ...]
 """The path and the digest of each file that is loaded."""
 
 
 Entries = tuple[tuple["PluginGroup", str], ...]
-"""Groups and names."""
+"""The registered objects of a plug-in, as groups and names."""
 Offers = Sequence[tuple[str, Any]]
-"""Objects to register, each with what messages call its origin."""
+"""Objects to register, each with the words by which messages name its origin."""
 
 
 class PluginGroup(StrEnum):
@@ -61,17 +63,17 @@ class Registry:
     Parameters
     ----------
     word
-        What messages call one entry.
+        The word for one entry in messages.
     kind
-        Its type, which has a ``name``.
+        The type of entries, which has a ``name``.
     known
         All entries by name.
     add
-        Adds one.
+        Adds an entry.
     names
         A pattern that a name must match.
     functions
-        The attributes that are called, each with how many arguments it is given.
+        The attributes that are called, and the number of arguments of each call.
     """
 
     word: str
@@ -84,7 +86,7 @@ class Registry:
 
 @cache
 def registries() -> dict[PluginGroup, Registry]:
-    """Return the registries by group; imports what they hold."""
+    """Return the registries by group; this imports all modules with their entries."""
     word, calls = r"[A-Za-z][\w-]*", {"synthesize": 3, "check": 2, "size_dependent": 2}
     families, backends = _found("topologies.text:FAMILIES"), _found("models.solvers.registry:BACKENDS")
 
@@ -107,26 +109,26 @@ def registries() -> dict[PluginGroup, Registry]:
 
 
 def _found(place: str) -> Any:
-    """Return what stands at ``"module:NAME"`` below tutti, imported only now."""
+    """Return the object ``"module:NAME"`` of tutti, whose module is imported only now."""
     return resolve_name(f"tutti.{place}")
 
 
 @dataclass(frozen=True)
 class Plugin:
-    """One that is loaded.
+    """A plug-in that is loaded.
 
     Parameters
     ----------
     name
-        Of its file, or its distribution.
+        The name of its file, or of its distribution.
     path
-        Its file; None of an installed one.
+        Its file; None if it is installed.
     sources
-        Its files: those of the package; of a file, itself and the modules beside it that it imports.
+        Its files: all of the package, or the one file and the modules beside it that it imports.
     digest
-        Of what stands in them.
+        A hash of the contents of its files.
     entries
-        What it added, the groups and names.
+        The groups and names of the objects that it added.
     """
 
     name: str
@@ -136,7 +138,7 @@ class Plugin:
     entries: Entries
 
     def matters(self, said: str) -> bool:
-        """Whether a row depends on it, of which all this is said: one of its names is, or it has a bound."""
+        """Whether a row with this description depends on it: a name of it occurs there, or it has a bound."""
         named = (rf"\b{re.escape(name)}\b" for _, name in self.entries)
         has_bound = any(group is PluginGroup.BOUNDS for group, _ in self.entries)
         return has_bound or any(re.search(pattern, said) for pattern in named)
@@ -149,13 +151,13 @@ _added: dict[tuple[PluginGroup, str], Any] = {}
 
 
 def load(file: Path | str, *, replace: bool = False) -> Plugin:
-    """Load the plug-in in a Python file, unless it is loaded already; with `replace`, again.
+    """Load the plug-in in a Python file, unless it is loaded already; with `replace`, load it again.
 
     Raises
     ------
     InputError
-        If there is no such file, it is no Python, raises, has nothing to register, or what it has is not
-        whole or has a name that is taken.
+        If there is no such file, it is no Python, raises, or has nothing to register; or if an object in it
+        is incomplete or has a name that is taken.
     """
     path, who = Path(file).resolve(), f"plug-in {file}"
     if replace and str(path) in _plugins:
@@ -190,7 +192,8 @@ def load_installed() -> None:
         for point in points:
             who = f"plug-in {package}, {point.group} {point.name} = {point.value}"
             offers += _of_point(point, who)
-            top = sys.modules[point.module.partition(".")[0]]  # whose files all count, or its own one
+            # All files of the package belong to the plug-in, or the one file of a module without a package.
+            top = sys.modules[point.module.partition(".")[0]]
             sources |= {
                 str(path) for place in getattr(top, "__path__", ()) for path in Path(place).rglob("*.py")
             }
@@ -199,12 +202,12 @@ def load_installed() -> None:
 
 
 def register(thing: Any, *, replace: bool = False) -> None:
-    """Register one object; with `replace` in the place of one of that name that is not tutti's own.
+    """Register an object; with `replace`, it may replace another plug-in's object of the same name.
 
     Raises
     ------
     InputError
-        If it is none that can be, is not whole, or its name is taken.
+        If it has no type that can be registered, is incomplete, or its name is taken.
     """
     _add([("register", thing)], replace=replace)
 
@@ -215,12 +218,12 @@ def loaded() -> Loaded:
 
 
 def load_same(files: Loaded) -> None:
-    """Load what is loaded in another process.
+    """Load the plug-ins that are loaded in another process.
 
     Raises
     ------
     InputError
-        As `load`, or if a file is another by now.
+        As `load`, or if a file has changed since then.
     """
     load_installed()
     for path, digest in files:
@@ -229,7 +232,7 @@ def load_same(files: Loaded) -> None:
 
 
 def digests(*said: Any) -> list[str]:
-    """Return the digests of the plug-ins that a row depends on, of which this is said."""
+    """Return the digests of the plug-ins on which a row with this description depends."""
     text = json.dumps(said, default=str)
     return sorted(plugin.digest for plugin in _plugins.values() if plugin.matters(text))
 
@@ -240,9 +243,10 @@ def manifest() -> dict[str, str]:
 
 
 def raised_it(error: BaseException, files: Collection[str] = ()) -> bool:
-    """Return whether a plug-in, or one of these files, raised this itself, and not what it called.
+    """Return whether a line of a plug-in or of one of these files raised the error itself.
 
-    After Ctrl-C what ran last is the handler of the signal, where that is a function as the command line's.
+    Ctrl-C is no error of the plug-in that it stops. It is raised in the handler of the signal, if that is a
+    function of tutti's as in the command line. With Python's own handler the answer is always no.
     """
     frames = traceback.extract_tb(error.__traceback__)
     theirs = {*files, *(source for plugin in _plugins.values() for source in plugin.sources)}
@@ -251,7 +255,7 @@ def raised_it(error: BaseException, files: Collection[str] = ()) -> bool:
 
 
 def blame(error: BaseException) -> str | None:
-    """Return whose fault it is, what and where; None if no plug-in was running.
+    """Return the plug-in that was running, with the error and its place; None if none was running.
 
     Examples
     --------
@@ -284,7 +288,7 @@ def _imported(path: Path, who: str) -> ModuleType:
 
 @contextmanager
 def _faults(who: str, files: Collection[str] = ()) -> Iterator[None]:
-    """Make what a plug-in raises while it is imported an `InputError`."""
+    """Turn the errors that a plug-in raises while it is imported into `InputError`."""
     try:
         yield
     except SyntaxError as error:
@@ -331,7 +335,7 @@ def _of_point(point: EntryPoint, who: str) -> Offers:
 
 
 def _digest(sources: Collection[str]) -> str:
-    """Return a hash of what stands in files."""
+    """Return a hash of the names and contents of files."""
     digest = hashlib.sha256()
     for path in sorted(map(Path, sources)):
         digest.update(f"{path.name}\0".encode() + path.read_bytes())
@@ -339,7 +343,7 @@ def _digest(sources: Collection[str]) -> str:
 
 
 def _offered(module: ModuleType, who: str) -> Offers:
-    """Return what a module has to register: objects under public names that are in no registry yet."""
+    """Return the objects of a module that can be registered: those of public names, in no registry yet."""
     every = registries().values()
     known = [thing for registry in every for thing in registry.known.values()]
     taken = {*map(id, known), *map(id, _added.values())}  # of a bound, the registry holds the proof
@@ -352,7 +356,7 @@ def _offered(module: ModuleType, who: str) -> Offers:
 
 
 def _add(offers: Offers, *, replace: bool = False) -> Entries:
-    """Register objects once all of them are found whole and their names free; return groups and names."""
+    """Register objects if all of them are complete and their names free; return their groups and names."""
     entries: list[tuple[PluginGroup, str]] = []
     for who, thing in offers:
         group = _check(who, thing)
@@ -369,7 +373,7 @@ def _add(offers: Offers, *, replace: bool = False) -> Entries:
 
 
 def _check(who: str, thing: Any) -> PluginGroup:
-    """Return the group of an object; refuse one that is not whole."""
+    """Return the group of an object; refuse one that is incomplete."""
     group = next((group for group, one in registries().items() if isinstance(thing, one.kind)), None)
     if group is None:
         raise InputError(f"{who}: a {type(thing).__name__} can't be registered; it must be {WANTED}")
@@ -384,7 +388,7 @@ def _check(who: str, thing: Any) -> PluginGroup:
 
 
 def _faults_of(group: PluginGroup, thing: Any) -> Iterator[str]:
-    """Yield what is wrong with an object."""
+    """Yield the faults of an object, as the ends of messages."""
     capabilities = _found("schedules.capabilities:Capabilities")
     for name, count in registries()[group].functions.items():
         yield from _refusals(name, getattr(thing, name), count)
@@ -417,5 +421,5 @@ def _refusals(name: str, function: Any, count: int, keys: Collection[str] = ()) 
     except TypeError as error:
         given = " and ".join(filter(None, [f"{count} arguments", ", ".join(f"{key}=" for key in keys)]))
         yield f"{name} can't be called with {given}: {error}"
-    except ValueError:  # a builtin, which does not say
+    except ValueError:  # a builtin without a signature
         return

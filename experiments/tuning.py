@@ -74,7 +74,7 @@ class TuningCandidate:
     method, options
         Who made it.
     schedule
-        With chunks of whole units, verified.
+        A verified schedule, with chunks of whole units.
     """
 
     method: str
@@ -140,7 +140,7 @@ def tune(
     Parameters
     ----------
     rows
-        Of one network and collective (`experiments.runner.results`).
+        The rows of one network and collective (`experiments.runner.results`).
     form, options
         The format.
     directory

@@ -135,7 +135,7 @@ class Collective:
     Parameters
     ----------
     kind
-        Which collective it is.
+        The kind of collective.
     num_ranks
         N, the number of ranks of the whole network.
     root

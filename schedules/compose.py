@@ -101,6 +101,7 @@ def _in_copies(half: Schedule, what: Collective, clusters: Int64Array) -> Schedu
     copy_of[:: count + 1] = NO_COPY
     cluster, place = np.empty(ranks, dtype=np.int64), np.empty(ranks, dtype=np.int64)
     cluster[clusters], place[clusters] = np.indices(clusters.shape)
+    # A datum has its original and then a copy for each cluster, so a chunk's places are count + 1 apart.
     owner = half.collective.items.owner[half.chunks.item[half.chunk]]
     data, part = place[owner][:, None] + size * np.arange(count), half.chunk % cut
     columns = {
@@ -217,6 +218,7 @@ def _shares(chunks: Chunks) -> Int64Array:
 
 
 def _scaled(values: Int64Array, factor: int) -> Int64Array:
+    """Return values times a factor, or raise `InputError` if their sum does not fit 64 bits."""
     if int(values.sum(dtype=object)) * factor > INT64_MAX:
         raise InputError("the chunk sizes do not fit 64 bits over their common denominator; use simpler cuts")
     return values * factor
@@ -233,6 +235,7 @@ def _cuts(chunks: Chunks, factor: int, places: IntArray) -> Int64Array:
 
 
 def _check_halves(first: Schedule, second: Schedule) -> None:
+    """Raise `InputError` unless the two are halves of one allreduce."""
     kinds = (first.collective.kind, second.collective.kind)
     if kinds != (Kind.REDUCE_SCATTER, Kind.ALLGATHER):
         raise InputError(
@@ -267,6 +270,7 @@ def _with_tick(schedule: Schedule, tick: Fraction) -> Schedule:
 
 
 def _joined_order(first: Schedule, second: Schedule) -> IntArray | None:
+    """Return the order of both, the second's after the end of the first; None in the flow clock."""
     if first.order is None or second.order is None:
         return None
     later = second.order.astype(np.int64) + _end(first)

@@ -164,6 +164,7 @@ def _lay(
                 if which == len(pairs.keys) or pairs.keys[which] != key:
                     return table[:, :0].copy(), key
                 begin, end = unit, unit + weight[tree]
+                # The edges between two ranks fill their arcs in turn; the last arc takes all that is left.
                 while begin < end:
                     at = place[which]
                     last = at + 1 == pairs.first[which + 1]

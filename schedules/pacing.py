@@ -1,4 +1,4 @@
-"""Steps for data on fixed paths: a link takes a quota of data per step, that with most hops left first.
+"""Steps for data on fixed paths: a link takes a quota of data per step, first data with most hops left.
 
 If nothing is copied or added, all data may start immediately, and only the order on each link is free. With
 no quota each datum moves as soon as it can, in as many steps as the longest path has hops, and each link pays
@@ -87,9 +87,9 @@ def hop_by_hop(schedule: Schedule, most: int) -> Schedule:
     topology, routes = schedule.topology, schedule.route_table
     stops = topology.target[routes.links] < topology.num_ranks
     last = np.flatnonzero(stops) + 1
-    ways = [tuple(way.tolist()) for way in np.split(routes.links, last[:-1])]
-    number = {way: index for index, way in enumerate(dict.fromkeys(ways))}
-    route_of = np.array([number[way] for way in ways])
+    parts = [tuple(part.tolist()) for part in np.split(routes.links, last[:-1])]
+    number = {part: index for index, part in enumerate(dict.fromkeys(parts))}
+    route_of = np.array([number[part] for part in parts])
     count = np.add.reduceat(stops, routes.offsets[:-1])[schedule.route]
     first = np.searchsorted(last, routes.offsets[:-1], side="right")[schedule.route]
     room = INT64_MAX // schedule.chunks.denominator
@@ -185,6 +185,7 @@ def last_end(hop: Hops, step: Int64Array, alpha: FloatArray, seconds: float) -> 
     start, held = np.full(len(alpha), -1.0), np.zeros(len(alpha))
     first, datum, link, amount = _by_step(hop, step)
     for number in range(len(first) - 1):
+        # A message starts when all its data is there and its link is free.
         for place in range(first[number], first[number + 1]):
             on = link[place]
             start[on] = max(start[on], ready[datum[place]])
@@ -236,7 +237,11 @@ def _use(hop: Hops) -> tuple[FloatArray, FloatArray]:
 
 @kernel
 def _pace(hop: Hops, quota: float, step: Int64Array) -> None:
-    """Write the step of every hop."""
+    """Write the step of every hop.
+
+    In each step data are taken by a counting sort over the hops that they have left, and each makes its next
+    hop if it fits into the quotas of all its links.
+    """
     begin, data = hop.begin, len(hop.begin) - 1
     at = begin[:-1].copy()
     count = np.zeros((begin[1:] - begin[:-1]).max() + 1, dtype=np.int64)

@@ -453,6 +453,7 @@ def _choose(
             if not at_once:
                 new = _deliver(rows, given, row, at_once, value, new)
                 given = row
+            # The row's own load does not count when its route is chosen.
             _add(load, rows, row, links, -1)
             if not _find(rows, row, network, value, load, search):
                 return row, links

@@ -49,7 +49,7 @@ def streams(lines: list[LogLine], head: Callable[[str], int | None]) -> list[lis
     Parameters
     ----------
     lines
-        Of the file.
+        The lines of the file.
     head
         Returns where in a line the head of a table begins, or None. What stands before it is the tag.
 

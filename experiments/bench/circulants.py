@@ -79,7 +79,7 @@ class CheckedFamily:
     what
         Which they are.
     sizes
-        Of the networks.
+        The sizes of the networks.
     exceptions
         The names of those that are not BW-optimal, or not of the diameter that a theorem says.
     """

@@ -1,10 +1,10 @@
 """The arguments of each command: a class of typed fields, from which `parser` makes arguments and help.
 
-The docstring is the help: a summary; for each field what its value is called, unless that is made of the
-field's name, and what it means; and examples. ``tutti NAME`` makes a `NameCommand`, and gives it to the
-function ``do_name`` of its module.
+The docstring of a class is the text of its help: a summary, the meaning of each field, and examples. The name
+that the help gives to a field's value stands after the field and a colon; by default it is made of the
+field's name. ``tutti NAME`` makes a `NameCommand` and passes it to the function ``do_name`` of its module.
 
-Nothing here may take long to import: ``tutti --help`` needs all of it.
+Nothing here may take long to import, because ``tutti --help`` needs all of it.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ CollectiveName = Literal[
     "allgather", "reduce-scatter", "allreduce", "broadcast", "reduce", "all-to-all", "gather", "scatter"
 ]
 COLLECTIVES: tuple[str, ...] = get_args(CollectiveName)
-"""`schedules.collective.KINDS`, which takes a second to import."""
+"""The same names as `schedules.collective.KINDS`, which takes a second to import."""
 Transport = Literal["shm", "mpi", "nccl"]
 DataType = Literal["float32", "float64", "int32", "int64"]
-"""`schedules.execution.data.DTYPES`."""
+"""The same names as `schedules.execution.data.DTYPES`."""
 MAKE, USE, COMPARE, LOOK, ASK = (
     "make schedules",
     "check, time, draw and use schedules",
@@ -47,6 +47,7 @@ MAKE, USE, COMPARE, LOOK, ASK = (
     "describe, measure and find networks",
     "ask for help",
 )
+"""The headings under which ``tutti --help`` lists the commands."""
 COMMANDS: dict[str, type[Command]] = {}
 """All commands by name, in the order of ``tutti --help``."""
 
@@ -63,13 +64,13 @@ class Command:
 
     name: ClassVar[str]
     purpose: ClassVar[str]
-    """The purpose of those who call it."""
+    """The heading under which ``tutti --help`` lists it."""
     module: ClassVar[str]
-    """Has the function that carries it out."""
+    """The module of `experiments.cli` whose function ``do_name`` carries it out."""
     positional: ClassVar[Sequence[str]]
     """The fields that are arguments; the others are options."""
     either: ClassVar[Sequence[str]]
-    """Options of which one at most is given; exactly one, if none has a default."""
+    """Options of which at most one may be given; if none has a default, one must be."""
     plugin: Sequence[str] = ()
 
     def __init_subclass__(
@@ -82,6 +83,7 @@ class Command:
 
     def __init__(self, **values: Any) -> None:
         vars(self).update(values)
+        # An annotation such as Whole(1) checks its field's value; an option that is absent has none.
         for name, kind in get_type_hints(type(self), include_extras=True).items():
             for allowed in getattr(kind, "__metadata__", ()):
                 if (value := getattr(self, name)) is not None:
@@ -127,7 +129,7 @@ class CollectiveOptions(Command):
     size: str | None = None
 
     def on(self, topology: Topology) -> tuple[Collective, Fraction | None]:
-        """Return the collective, and M in bytes: of ``--size``, or as the groups or the matrix have it.
+        """Return the collective, and M in bytes: that of ``--size``, or else of the groups or the matrix.
 
         Raises
         ------

@@ -207,7 +207,7 @@ def on_ranks(arguments: RankOptions, make: Make) -> Played | None:
     Parameters
     ----------
     arguments
-        Of the command.
+        The arguments of the command.
     make
         As `Make`.
 

@@ -30,11 +30,11 @@ from tutti.topologies.graphs.shortest_paths import diameter
 from tutti.topologies.units import parse_time
 
 OLD = "frontiers.csv"
-"""The table of earlier versions, which had no runner."""
+"""The name of the table that earlier versions wrote, which is no longer read."""
 ALLREDUCE_OF = "a reduce-scatter and then an allgather in steps, 2 (T_L alpha + T_B)"
-"""Says what the allreduce times are of. Networks are ranked by these times."""
+"""The schedule whose time ``allreduce_us`` is. Without ``--mix``, the best network has the least of it."""
 ALL_TO_ALL_OF = "the best flow, without alpha"
-"""Says what the all-to-all times are of."""
+"""The flow whose time ``all_to_all_us`` is."""
 
 
 def do_find(arguments: FindCommand) -> int:
@@ -61,12 +61,14 @@ def do_find(arguments: FindCommand) -> int:
 
 
 def _refuse(arguments: FindCommand, options: Sequence[str], goes_with: str) -> None:
+    """Raise `InputError` if one of these options is given."""
     given = [name for name in options if getattr(arguments, name) not in (None, False)]
     if given:
         raise InputError(f"--{given[0].replace('_', '-')} goes with {goes_with}")
 
 
 def _growth(arguments: FindCommand, largest: int) -> int:
+    """Find the frontiers of all N up to the largest, as a study with tables and a page."""
     _refuse(arguments, ("build", "all_to_all", "json", "mix"), "--nodes, not with --up-to")
     if arguments.output is None:
         raise InputError("--up-to needs --output DIR, for its tables and the page")
@@ -110,6 +112,7 @@ class _Asked:
 
 
 def _document(candidate: Candidate, asked: _Asked) -> dict[str, Any]:
+    """Return what is printed of one network: a line of ``--json``, or a row of the table."""
     cost = candidate.cost
     document: dict[str, Any] = {
         "topology": str(candidate.expression),
@@ -169,6 +172,7 @@ def _all_to_all(candidate: Candidate, asked: _Asked) -> dict[str, Any]:
         "all_to_all_us": workload.microseconds(interval.upper * workload.size),
         "all_to_all_bound_us": workload.microseconds(interval.lower * workload.size),
         "all_to_all_exact": interval.exact,
+        # (A.1)'s f: how much of its data each pair can send in a unit of time, with links of bandwidth 1.
         "mcf": float(1 / (interval.upper * link * cost.nodes)),
     }
 

@@ -1,4 +1,4 @@
-"""Many schedules: ``tutti run``, a whole experiment, and ``tutti tune``; and ``tutti model``."""
+"""``tutti run``, a whole experiment; ``tutti tune``, a runtime's files for all sizes; and ``tutti model``."""
 
 from __future__ import annotations
 
@@ -33,10 +33,11 @@ from tutti.topologies.units import GIGA, MICRO, duration, format_size, parse_siz
 MOST_MEMORY = 4 * GIGA
 """Most bytes that a program may take without ``--large``. A larger value refuses less."""
 TRAINING_TIMES = ("time_s", "compute_s", "bubble_s", "activations_s", "weights_s", "optimal_s")
+"""Columns of a study of training that are printed."""
 
 
 def do_run(arguments: RunCommand) -> int:
-    """Run it, say what came out, and return the exit code."""
+    """Run the experiment of a config, print its results in short, and return the exit code."""
     given = ("out", "workers", "fresh", "rejudge", "only", "quiet", "scheduler")
     options = RunOptions(**{name: getattr(arguments, name) for name in given})
     config = read_config(arguments.config)
@@ -109,7 +110,7 @@ def print_losses(summary: Summary) -> None:
 
 
 def print_counts(summary: Summary) -> None:
-    """Print how many rows of each status there are, how many are not run, and where it all is."""
+    """Print the number of rows of each status and of those not run, and where the results are."""
     counts = ", ".join(f"{count} {status}" for status, count in summary.counts.items()) or "none"
     left_out = " (results made by other code or another config are left out)" if summary.stale else ""
     more = f"; {summary.missing} not run{left_out}" if summary.missing else ""
@@ -118,7 +119,7 @@ def print_counts(summary: Summary) -> None:
 
 
 def do_tune(arguments: TuneCommand) -> int:
-    """Run the methods, choose, and write the set; or write the rules of a tuner."""
+    """Run the methods and write the best schedules for ranges of sizes; or write the rules of a tuner."""
     if arguments.format in tuning.TUNERS:
         return _write_rules(arguments)
     if arguments.format not in FORMATS:
@@ -154,7 +155,7 @@ def do_tune(arguments: TuneCommand) -> int:
 
 
 def _write_rules(arguments: TuneCommand) -> int:
-    """Write which of a runtime's own algorithms it takes at which size."""
+    """Write rules by which a runtime chooses among its own algorithms by size."""
     form = tuning.TUNERS[arguments.format]
     options = build_options(form, parse_assignments(arguments.option))
     if arguments.methods:
@@ -209,7 +210,7 @@ def _print_set(said: list[dict[str, Any]], form: ProgramFormat, loader: str, rep
 
 
 def do_model(arguments: ModelCommand) -> int:
-    """Build it, write it and say what it is."""
+    """Build a model, write it to a file and print its sizes and its optimum, if that is known."""
     model = find_model(arguments.model)
     check_path(arguments.output)
     topology = parse_topology(arguments.topology)

@@ -1,8 +1,8 @@
 """The frontier of one N (Fig. A.4), and the generalized Kautz graphs of that size (Fig. A.7), as rows.
 
-All-to-all has the cheapest proofs here. With lengths of 1 the time is at least the sum of all distances over
-the number of links. Splitting each demand evenly, node by node, over the shortest paths attains its largest
-load.
+The time of an all-to-all lies between two numbers that are quick to compute (`cheap_interval`). It is at
+least the sum of all distances over the number of links, the dual bound with all lengths 1. A flow that splits
+each demand evenly, node by node, over the shortest paths takes as long as its largest load.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def frontier_of(
 
 
 def kautz_graphs(nodes: int, degrees: Collection[int]) -> Iterator[Row]:
-    """Yield the generalized Kautz graphs of N nodes and these degrees, where there are."""
+    """Yield a row of the generalized Kautz graph of N nodes for each of these degrees that has one."""
     for degree in sorted(degrees):
         if degree > 1 and nodes > degree + 1:
             tl, tb = kautz_cost(degree, nodes)
@@ -112,6 +112,7 @@ def family_of(expression: Expression) -> str:
 
 
 BUILT = {LineGraph: "L", Degree: "D", Power: "P", Both: "B"}
+"""The letters of expansions in Fig. A.4; a product has C."""
 
 
 def _letters(expression: Any) -> set[str]:
@@ -134,7 +135,7 @@ def cheap_interval(topology: Topology) -> tuple[float, float]:
     loads = np.zeros(topology.num_links)
     total = _spread(topology.out_links, topology.in_links, topology.source, topology.target, loads)
     degree = topology.degree or topology.num_links / topology.num_ranks
-    scale = degree / topology.num_ranks
+    scale = degree / topology.num_ranks  # a pair's data is M/N and a link has B/d
     return scale * total / topology.num_links, scale * float(loads.max())
 
 
@@ -142,9 +143,9 @@ def cheap_interval(topology: Topology) -> tuple[float, float]:
 def _spread(
     outgoing: Incidence, incoming: Incidence, tail: Int32Array, target: Int32Array, loads: FloatArray
 ) -> int:
-    """Add to loads (links,) what one unit from every node to every other loads; return the sum of distances.
+    """Add to `loads` (links,) a flow of one unit from each node to each other; return the sum of distances.
 
-    From the farthest node inwards, what a node needs comes in equal parts over its links on shortest paths.
+    The needs of a node come in equal parts over its in-links on shortest paths, from the farthest node on.
     """
     num_nodes = len(outgoing.offsets) - 1
     graph, nodes = Neighbours(outgoing.offsets, target[outgoing.links]), np.arange(num_nodes)
@@ -154,13 +155,14 @@ def _spread(
         breadth_first(graph, nodes[source : source + 1], hops, queue)
         total += hops.sum()
         need = np.ones(num_nodes)
+        # Invariant: all that farther nodes need through this one has been added to its need.
         for place in range(num_nodes - 1, 0, -1):
-            node, ways = queue[place], 0
+            node, parents = queue[place], 0
             for position in range(incoming.offsets[node], incoming.offsets[node + 1]):
-                ways += hops[tail[incoming.links[position]]] + 1 == hops[node]
+                parents += hops[tail[incoming.links[position]]] + 1 == hops[node]
             for position in range(incoming.offsets[node], incoming.offsets[node + 1]):
                 link = incoming.links[position]
                 if hops[tail[link]] + 1 == hops[node]:
-                    loads[link] += need[node] / ways
-                    need[tail[link]] += need[node] / ways
+                    loads[link] += need[node] / parents
+                    need[tail[link]] += need[node] / parents
     return total

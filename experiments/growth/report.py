@@ -1,6 +1,7 @@
 """The page of ``tutti find --up-to``: how the best networks of a degree grow (Figs 3.3, 3.7, A.4, A.7).
 
-A chart has many curves over N, lines or dots, named at their right ends.
+A chart has curves over N, as lines or dots, named in its legend. `write_page` writes the page and a table of
+times; `_section` has the charts of one size, and `_render` the others.
 """
 
 from __future__ import annotations
@@ -51,10 +52,12 @@ def _chart(
 
     Parameters
     ----------
+    specs
+        The specs of the page, to which this one is added.
     curves
         As `_curve` returns them.
     title, y
-        Of the chart, and of its axis; times have a logarithmic one.
+        The titles of the chart and of its vertical axis, which is logarithmic for times.
     log_x
         Whether the axis of N is logarithmic.
     """
@@ -75,12 +78,12 @@ def _curve(points: Any, name: str, look: int, kind: str = "line") -> pd.DataFram
     points
         Pairs of N and a value, or a frame of two columns.
     name, look
-        As the legend has it; which colour, from 0, -1 for a bound.
+        The name in the legend; the number of the colour, from 0, or -1 for a bound.
 
     Returns
     -------
     DataFrame
-        ``x`` and ``y``; ``y2``, a second edge up to which the curve is filled, NaN without; and what it is.
+        ``x`` and ``y``; ``y2``, the other edge of a band, else NaN; ``method``, ``series`` and ``kind``.
     """
     made = pd.DataFrame(points).set_axis(["x", "y"], axis=1).astype(float)
     return made.assign(y2=math.nan, method=name, series=look, kind=kind)
@@ -108,14 +111,16 @@ PAGE, TIMES = "growth.html", "times.csv"
 COLOURED = 4
 """The number of families that have a colour of their own; the rarer ones share the next."""
 OTHERS = "rest"
+"""The name of the rarer families together."""
 BOTH = "best bidirectional"
+"""The name of the best network whose links all have one back."""
 
 
 TIME_COLUMNS = [
     *("nodes", "size_bytes", "network", "topology"),
     *("allreduce_us", "all_to_all_low_us", "all_to_all_high_us"),
 ]
-"""Columns of ``times.csv``: what a network of N nodes takes, empty where that is not known."""
+"""Columns of ``times.csv``: the times of a network of N nodes, empty where they are not known."""
 
 
 def write_page(directory: Path, growth: GrowthSearch, workloads: Sequence[CostParameters]) -> Path:
@@ -138,8 +143,8 @@ def write_page(directory: Path, growth: GrowthSearch, workloads: Sequence[CostPa
 def times_of(rows: pd.DataFrame, growth: GrowthSearch, workload: CostParameters) -> pd.DataFrame:
     """Return the times of every N (`TIME_COLUMNS`).
 
-    They are those of the finder's best, first and last networks, the baselines, and the bound; then the least
-    of networks whose links all have one back, where these are not all.
+    They are those of the finder's best network and of both ends of its frontier, of the baselines, and of the
+    bound. Then come those of the best network whose links all have one back, unless only such are searched.
     """
     allreduce = [workload.allreduce_us(*cost) for cost in zip(rows.tl_steps, rows.tb_factor, strict=True)]
     unit = workload.all_to_all_us(1)
@@ -176,7 +181,7 @@ def _best(rows: pd.DataFrame) -> pd.DataFrame:
 def _known(
     nodes: int, degree: int, workload: CostParameters
 ) -> Iterator[tuple[str, str, float, float | Fraction]]:
-    """Yield the baselines and the bound: name, network, allreduce, and all-to-all in M/B."""
+    """Yield the baselines and the bound: name, network, allreduce in us, and all-to-all in M/B."""
     if degree == plain.DEGREE and nodes > plain.DEGREE:
         sides = plain.torus_sides(nodes)
         if sides is not None:
@@ -190,6 +195,7 @@ def _known(
 
 
 def _render(rows: pd.DataFrame, growth: GrowthSearch, times: Mapping[CostParameters, pd.DataFrame]) -> str:
+    """Return the page, whose charts of all-to-all are of the first size."""
     specs: Specs = {}
     first, front = next(iter(times)), rows[(rows.search == growth.search) & (rows.points > 0)]
     sections = [_section(specs, front, own, workload, growth) for workload, own in times.items()]
@@ -206,12 +212,12 @@ def _render(rows: pd.DataFrame, growth: GrowthSearch, times: Mapping[CostParamet
         Section("Close to optimal bandwidth", [PageBlock("", "", texts["close"], (), near, looks="two")]),
         Section("What the times are", words=explained(words, degree=growth.degree)),
     ]
-    ways = " whose links go both ways" if growth.bidirectional else ""
-    ways += "" if growth.most_hops is None else f" of diameter at most {growth.most_hops}"
+    kind = " whose links go both ways" if growth.bidirectional else ""
+    kind += "" if growth.most_hops is None else f" of diameter at most {growth.most_hops}"
     return render(
         title=f"Networks of degree {growth.degree}: tutti",
         heading=f"Networks of degree {growth.degree}, up to {growth.up_to:,} nodes",
-        lead=f"{front.nodes.nunique():,} sizes with a network{ways}, {len(front):,} networks on "
+        lead=f"{front.nodes.nunique():,} sizes with a network{kind}, {len(front):,} networks on "
         "their Pareto frontiers of T_L against T_B.",
         sections=sections,
         charts=page_charts("{}", ()) | {"specs": specs},
@@ -231,7 +237,7 @@ def _section(
     workload: CostParameters,
     growth: GrowthSearch,
 ) -> Section:
-    """Return what the page says of a size: the best networks, and how they are built."""
+    """Return the section of one size: its best networks, and how they are built."""
     best = times[times.network == "best"].merge(front[["nodes", "topology", "family"]])
     family, texts = best.set_index("nodes").family, TEXTS["growth"]
     counts = ", ".join(f"{name} {count}" for name, count in Counter(family).most_common())
@@ -248,7 +254,7 @@ def _section(
 def _best_chart(
     specs: Specs, times: pd.DataFrame, family: pd.Series[str], workload: CostParameters
 ) -> Figure | None:
-    """Return Fig. A.4: the least allreduce time of each N over the bound, coloured by what attains it."""
+    """Return Fig. A.4: the least allreduce time of each N over the bound, coloured by family."""
     bound = times[times.network == "bound"].set_index("nodes").allreduce_us
     order = [name for name, _ in Counter(family).most_common()]
     named = order if len(order) <= COLOURED + 1 else order[:COLOURED]
@@ -266,9 +272,9 @@ def _best_chart(
 def _curves(
     times: pd.DataFrame, kinds: Mapping[str, str], column: str = "allreduce_us", band: str = ""
 ) -> Iterator[pd.DataFrame]:
-    """Yield the curve of each network's times, where it has some, and that of the bound.
+    """Yield the curve of each network's times and that of the bound, without times that are not known.
 
-    One may be a band up to the larger all-to-all times.
+    The curve of network `band` is filled up to its larger all-to-all times.
     """
     looks = {name: (look, kind) for look, (name, kind) in enumerate(kinds.items())} | {"bound": (-1, "bound")}
     for network, (look, kind) in looks.items():
@@ -278,7 +284,7 @@ def _curves(
 
 
 def _kautz_chart(specs: Specs, rows: pd.DataFrame) -> Figure | None:
-    """Return Fig. A.7: T_B of the generalized Kautz graphs over the least there is, degrees growing."""
+    """Return Fig. A.7: T_B of the generalized Kautz graphs over the least possible, a curve a degree."""
     kautz = rows[rows.search == KAUTZ].sort_values(["degree", "nodes"])
     ratios = kautz.tb_factor / kautz.nodes.map(bandwidth_factor)
     points = pd.DataFrame({"nodes": kautz.nodes, "ratio": ratios.astype(float)})
@@ -291,7 +297,7 @@ def _kautz_chart(specs: Specs, rows: pd.DataFrame) -> Figure | None:
 
 
 def _lines_chart(specs: Specs, degree: int) -> Figure | None:
-    """Return Fig. 3.3: what line graphs of Moore and BW-optimal bases keep of their T_B."""
+    """Return Fig. 3.3: T_B of line graphs of Moore and BW-optimal bases, over the least possible."""
     if degree == 1:
         return None  # line graphs of rings are rings
     bases: dict[str, Expression] = {

@@ -75,16 +75,16 @@ class GrowthTask(Task):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The texts by which it is picked, as it is by the whole text."""
+        """The text by which ``--only`` picks it, in addition to the whole text."""
         return (self.growth.search,)
 
     def rows(self, status: str, message: str = "") -> list[Row]:
-        """Return a row that says what became of it."""
+        """Return a row with the status."""
         known = {"search": self.growth.search, "degree": self.growth.degree, "nodes": self.nodes}
         return [known | {"status": status, "message": message}]
 
     def run(self, place: Workplace) -> TaskOutcome:
-        """Search."""
+        """Search the frontier of N, and return its rows."""
         return TaskOutcome("ok", self.growth.rows(self.nodes))
 
 

@@ -74,7 +74,7 @@ def _limits(rows: Int64Array, link: Int64Array) -> Callable[[Any, FloatArray], N
 
 
 def flow(network: Network) -> Built:
-    """(A.1)."""
+    """Build (A.1): every node receives f from every source."""
     N, E = network.nodes, network.links
     s, e = np.indices((N, E))
     y, f, rows = s * E + e, N * E, ProgramRows(N * E + 1)
@@ -91,7 +91,7 @@ def flow(network: Network) -> Built:
 
 
 def allreduce(network: Network) -> Built:
-    """(B.5)."""
+    """Build (B.5): the best roots of the broadcast and of the reduction."""
     N, E = network.nodes, network.links
     sizes = np.cumsum([0, N, E, E, N * N, N * N, N * E, N * E])
     x, bc, re = (first + np.arange(size) for first, size in zip(sizes, (N, E, E), strict=False))
@@ -122,7 +122,7 @@ def allreduce(network: Network) -> Built:
 
 
 def bfb(network: Network) -> Built:
-    """(3.1)."""
+    """Build (3.1) of all nodes and steps as one program."""
     v, e = network.eligible.T
     u = np.array(network.target)[e]
     t = network.hops[v, u] - 1
@@ -144,7 +144,7 @@ def bfb(network: Network) -> Built:
 
 
 def sends(network: Network) -> Built:
-    """The binary program over the time-expanded network."""
+    """Build the binary program over the time-expanded network."""
     N, E, T = network.nodes, network.links, network.steps
     c, e, t = np.indices((N, E, T))
     x, h = (c * E + e) * T + t, N * E * T + np.arange(N * N * (T + 1)).reshape(N, N, T + 1)

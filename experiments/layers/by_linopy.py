@@ -1,4 +1,8 @@
-"""The programs in linopy: labelled arrays of variables, sums over groups of links, HiGHS by its interface."""
+"""The programs in linopy: labelled arrays of variables, sums over groups of links, HiGHS by its interface.
+
+`programs` says what the four programs are. A variable is multiplied by 1 where an expression is needed, which
+can be summed over groups.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,7 @@ from tutti.topologies.exact import FloatArray
 
 
 def _over(**sizes: int) -> list[Any]:
+    """Return coordinates 0, 1, ... of dimensions with these names and sizes."""
     return [pd.RangeIndex(size, name=name) for name, size in sizes.items()]
 
 
@@ -26,10 +31,13 @@ def _ends(network: Network) -> tuple[Any, Any]:
 
 
 def _capacity(b: FloatArray) -> Any:
+    """Return capacities as an array over links e."""
     return xr.DataArray(b, dims="e", coords={"e": range(len(b))})
 
 
 def _built(m: Any, name: str = "capacity", rows: Any = None) -> Built:
+    """Return the model. Constraints `name` have capacities on the right, or `rows` makes them from these."""
+
     def solve() -> float:
         m.solve("highs", io_api="direct", progress=False, **HIGHS)
         return float(m.objective.value)
@@ -45,7 +53,7 @@ def _built(m: Any, name: str = "capacity", rows: Any = None) -> Built:
 
 
 def flow(network: Network) -> Built:
-    """(A.1)."""
+    """Build (A.1): every node receives f from every source."""
     m, (source, target) = linopy.Model(), _ends(network)
     y = m.add_variables(lower=0, coords=_over(s=network.nodes, e=network.links), name="y")
     f = m.add_variables(lower=0, name="f")
@@ -58,7 +66,11 @@ def flow(network: Network) -> Built:
 
 
 def allreduce(network: Network) -> Built:
-    """(B.5)."""
+    """Build (B.5): x[u] of the broadcast and of the reduction have their root at u.
+
+    Here bc and re are the capacities of the two, and f[t] and g[t] the flows to and from node t. In them,
+    fs[t, u] comes from the super-source to u, and gs[t, u] goes from u to the super-sink.
+    """
     m, (source, target), N, E = linopy.Model(), _ends(network), network.nodes, network.links
     x = m.add_variables(lower=0, coords=_over(u=N), name="x")
     bc, re = (m.add_variables(lower=0, coords=_over(e=E), name=name) for name in ("bc", "re"))
@@ -77,12 +89,13 @@ def allreduce(network: Network) -> Built:
 
 
 def bfb(network: Network) -> Built:
-    """(3.1)."""
+    """Build (3.1): x[i] of v's shard comes over link e, for row i = (v, e) of `Network.eligible`."""
     m, (v, e) = linopy.Model(), network.eligible.T
     u = np.array(network.target)[e]
     t = network.hops[v, u] - 1
     x = m.add_variables(lower=0, coords=_over(i=len(e)), name="x")
     U = m.add_variables(coords=_over(t=int(network.hops.max())), name="U")
+    # For each x: the number of its load (a link in a step), and of its arrival (a shard at a node).
     keys, load = np.unique(e * U.size + t, return_inverse=True)
     arrival = np.unique(v * network.nodes + u, return_inverse=True)[1]
     groups = [
@@ -102,9 +115,10 @@ def bfb(network: Network) -> Built:
 
 
 def sends(network: Network) -> Built:
-    """The binary program over the time-expanded network."""
+    """Build the binary program: x[c, e, t] sends chunk c over e in step t; h[c, u, t]: u has it before t."""
     m, (source, target), N, T = linopy.Model(), _ends(network), network.nodes, network.steps
     x = m.add_variables(binary=True, coords=_over(c=N, e=network.links, t=T), name="x")
+    # At first each node has its own chunk alone, and after T steps all of them.
     lower, upper = np.zeros((N, N, T + 1)), np.ones((N, N, T + 1))
     lower[:, :, T] = 1.0
     lower[:, :, 0] = upper[:, :, 0] = np.eye(N)

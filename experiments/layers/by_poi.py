@@ -46,7 +46,7 @@ def _built(m: Any, change: Callable[[FloatArray], None]) -> Built:
 
 
 def flow(network: Network) -> Built:
-    """(A.1)."""
+    """Build (A.1): every node receives f from every source."""
     m, nodes, links = _model(), range(network.nodes), range(network.links)
     y, f = m.add_m_variables((network.nodes, network.links), lb=0.0), m.add_variable(lb=0.0)
     capacity, built = _capacities(m, network)
@@ -63,7 +63,7 @@ def flow(network: Network) -> Built:
 
 
 def allreduce(network: Network) -> Built:
-    """(B.5)."""
+    """Build (B.5): the best roots of the broadcast and of the reduction."""
     m, nodes, links = _model(), range(network.nodes), range(network.links)
     square, wide = (network.nodes, network.nodes), (network.nodes, network.links)
     x, bc, re = (m.add_m_variables(size, lb=0.0) for size in (network.nodes, network.links, network.links))
@@ -93,7 +93,7 @@ def allreduce(network: Network) -> Built:
 
 
 def bfb(network: Network) -> Built:
-    """(3.1)."""
+    """Build (3.1) of all nodes and steps as one program."""
     m, hops = _model(), network.hops
     U = [m.add_variable() for _ in range(int(hops.max()))]
     loads, arrivals = defaultdict(list), defaultdict(list)
@@ -117,7 +117,7 @@ def bfb(network: Network) -> Built:
 
 
 def sends(network: Network) -> Built:
-    """The binary program over the time-expanded network."""
+    """Build the binary program over the time-expanded network."""
     m, nodes, links = _model(), range(network.nodes), range(network.links)
     steps, last = range(network.steps), network.steps
     x = m.add_m_variables((network.nodes, network.links, last), domain=BINARY)

@@ -19,6 +19,7 @@ from tutti.topologies.exact import FloatArray
 
 
 def _built(m: Any) -> Built:
+    """Return a model whose capacities are the parameter b: the solver looks for changed parameters alone."""
     solver = Highs()
     solver.highs_options = dict(HIGHS)
     for name in solver.update_config:
@@ -36,22 +37,22 @@ def _built(m: Any) -> Built:
 
 
 def flow(network: Network) -> Built:
-    """(A.1)."""
+    """Build (A.1), the project's model of an all-to-all."""
     return _built(flow_model(Demand.uniform(network.topology)))
 
 
 def allreduce(network: Network) -> Built:
-    """(B.5)."""
+    """Build (B.5), the project's model of an allreduce."""
     return _built(allreduce_model(network.topology))
 
 
 def bfb(network: Network) -> Built:
-    """(3.1)."""
+    """Build (3.1) of all nodes and steps as one program."""
     return _built(whole_model(network.topology))
 
 
 def sends(network: Network) -> Built:
-    """The binary program over the time-expanded network."""
+    """Build the binary program: x[c, e, t] sends chunk c over e in step t; h[c, n, t]: n has it before t."""
     m, source, into = pyo.ConcreteModel(), network.source, network.into
     m.V, m.E = pyo.RangeSet(0, network.nodes - 1), pyo.RangeSet(0, network.links - 1)
     m.b = pyo.Param(m.E, initialize=dict(enumerate(network.b.tolist())), mutable=True)

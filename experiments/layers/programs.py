@@ -64,11 +64,11 @@ class Network(NamedTuple):
     b
         The capacities of the links over the largest.
     hops
-        Between nodes, shape (nodes, nodes).
+        int64, shape (nodes, nodes): the hops from each node to each.
     eligible
         Rows (v, e): the target of link e is a hop farther from v than its source.
     steps
-        Of the program `sends`: one more than degrees and the diameter allow.
+        The steps of the program `sends`: one more than degrees and the diameter allow.
     """
 
     topology: Topology

@@ -12,8 +12,9 @@ passed over; what each did is kept in ``stats["tried"]``.
 Methods run in a copy of this process, which is killed if one exceeds its time (`topologies.apart`). Ctrl-C
 ends the search, and the fastest schedule so far is raised (`Interrupted`).
 
-The methods are no tasks of the runner, as seeds are: what one gets depends on those before it, on whether
-they are near enough to the bound, on the time that they left, and, if it improves schedules, on the fastest.
+Seeds are tasks of the runner, but these methods are not, because a method depends on those before it: on
+whether they are near enough to the bound, and on the time that they left. If it improves schedules, it also
+depends on the fastest one.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class Budget(NamedTuple):
     its result is then lost."""
     proving: float
     """Largest fraction of the time limit that lower bounds get before the first method. A larger value leaves
-    methods less. Bounds that take longer are found beside the methods, and are waited for so long at the end.
+    methods less. Bounds that take longer are found while methods run; at the end they get this time again.
     """
     program: float
     """Fraction of the time limit that the linear program gets among those bounds. With a larger value it
@@ -141,7 +142,8 @@ NEAR_ENOUGH = MET, NEAR = "the proven bound is met", "near enough to the proven 
 INTERRUPTED = "interrupted before all methods were tried"
 """Note on the fastest schedule so far, if Ctrl-C ended the search."""
 PARTS, HALVES = "the best of each part", "the best of both halves"
-"""What is tried first for a mixed collective, and for an allreduce after the quick methods."""
+"""Names in `Tried.method` that are no methods. `PARTS` is tried first for a mixed collective; `HALVES` is for
+an allreduce, after the quick methods."""
 
 
 @dataclass(frozen=True)
@@ -205,7 +207,7 @@ class PortfolioEntry:
 
 @dataclass(frozen=True)
 class Tried:
-    """What became of one method: simulated seconds (infinite: no schedule), seconds it took, and why."""
+    """The result of one method: simulated seconds (infinite: no schedule), seconds that it took, and why."""
 
     method: str
     seconds: float
@@ -241,7 +243,7 @@ def fastest(
     Parameters
     ----------
     problem
-        With a size.
+        The problem, with a size.
     entries
         In the order in which they are tried.
     options
@@ -372,7 +374,7 @@ class _PortfolioSearch:
     """The search whose part this is, which `part` names."""
     part = ""
     ended = False
-    """Whether even the first schedule gets no more than the time."""
+    """Whether there is no overtime even if no schedule has been found."""
 
     def __init__(self, problem: Problem, gap: float, budget: float, rng: np.random.Generator) -> None:
         self.until, self.rng = time.monotonic() + budget, rng
@@ -553,7 +555,7 @@ class _PortfolioSearch:
         self.alone = tuple(map(min, alone, self.alone or alone))
         if seconds < self.seconds:
             best = schedule.replace(stats={**schedule.stats, "algorithm": label})
-            self.seconds, self.best = seconds, best  # at once: the time may be over in between
+            self.seconds, self.best = seconds, best  # in one statement: the time may end between two
         return seconds
 
 

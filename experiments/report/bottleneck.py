@@ -142,9 +142,9 @@ class Gain(NamedTuple):
     Parameters
     ----------
     halves
-        Of a reduce-scatter and then an allgather.
+        The least time of a reduce-scatter and then an allgather.
     whole
-        Of an allreduce.
+        The least time of an allreduce.
     proof
         ``"optimal"``: no schedule is faster than `whole`, and one is as fast; ``"trees"``: the same among
         tree schedules; ``"bound"``: none is faster.

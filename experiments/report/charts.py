@@ -1,9 +1,9 @@
 """The charts of a report: declarative specs (Vega-Lite, by Altair) over data frames.
 
-A spec says which column is drawn how; scales, ticks and labels are the library's. The page has every spec and
-the rows of the run once: a `Figure` names a spec and chooses rows, or brings its own. `templates/charts.js`
-draws it, and `figures` writes it for papers. Colours come from the theme (`theme`), so that one spec
-serves light and dark pages.
+A spec says which column is drawn how; scales, ticks and labels are the library's. A spec is made by a
+function here and named in `_specs`. The page has every spec and the rows of the run once: a `Figure` names a
+spec and chooses rows, or brings its own. `templates/charts.js` draws it, and `figures` writes it for papers.
+Colours come from the theme (`theme`), so that one spec serves light and dark pages.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tutti.experiments.report.results import Results
 from tutti.experiments.report.series import LOOKS, Series
 
 ROWS = "rows"
-"""The name of the run's rows, and of the rows of a figure that brings its own."""
+"""The name by which specs refer to rows: those of the run, or those that a figure brings."""
 Spec = dict[str, Any]
 Drawn = alt.LayerChart | alt.FacetChart
 
@@ -33,7 +33,7 @@ ALGBW = "algbw"
 MEASURES = {ALGBW: "algbw (GB/s)", "busbw": "busbw (GB/s)", "speedup": "speed-up"}
 """The measures of a chart against size, and the titles of their axes."""
 HOT = "hot === null || hot === datum.series"
-"""An expression: the method that is pointed at, if any, is a mark's."""
+"""An expression of Vega: no method is pointed at, or the one of this mark is."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +45,11 @@ class Figure:
     chart
         The name of its spec.
     description
-        What is read to those who can't see it.
+        The text that a screen reader says.
     where
-        Columns and values of the run's rows that are its own.
+        Columns and their values in the rows of the run that it shows.
     data
-        Its own rows instead.
+        Rows of its own, shown instead of the run's.
     """
 
     chart: str
@@ -63,21 +63,21 @@ class Figure:
         return None if self.data is None else columns(self.data)
 
     def measured(self, measures: Mapping[str, str]) -> Iterator[Figure]:
-        """Yield the chart in each measure, if it is of one; the page has one chart, in which one chooses."""
+        """Yield the chart for each measure, or itself if it shows none; on the page one chart has all."""
         for measure, name in measures.items() if self.chart in (ALGBW, f"bars {ALGBW}") else [(ALGBW, ALGBW)]:
-            told = self.description.replace(ALGBW, name)
-            yield replace(self, chart=self.chart.replace(ALGBW, measure), description=told)
+            words = self.description.replace(ALGBW, name)
+            yield replace(self, chart=self.chart.replace(ALGBW, measure), description=words)
 
 
 def measures(results: Results) -> dict[str, str]:
-    """Return what a chart against size can show, by the names of specs."""
+    """Return the measures that a chart against size can show: the part of the spec's name, and a title."""
     busbw = {"busbw": "busbw"} if (results.rows.busbw_gbps > 0).any() else {}
     over = {"speedup": f"speed-up over {results.baseline}"} if results.base else {}
     return {ALGBW: ALGBW, **busbw, **over}
 
 
 def columns(frame: pd.DataFrame) -> dict[str, Any]:
-    """Return a frame as JSON has it: a column of texts as its levels and a number a row.
+    """Return a frame for JSON: a column of texts as its different texts and the number of one for each row.
 
     Examples
     --------
@@ -103,9 +103,9 @@ def theme() -> Spec:
 
 
 LABELS, SYMBOLS_OF, PANELS = (["$labels"], ["$symbols"], ["$panels"])
-"""Places in a spec for what differs from run to run: the methods, their markers, the panels in order."""
+"""Placeholders in a spec, which `page_charts` replaces: the methods, their markers, the panels in order."""
 LEGEND = alt.Legend(title=None, values=alt.ExprRef("present"), symbolOpacity=1)
-"""One legend of colours and markers, of the methods that are there."""
+"""One legend of colours and markers, with the methods that have marks."""
 COLOUR = alt.Color("method:N", scale=alt.Scale(domain=LABELS), legend=LEGEND)
 SHAPE = alt.Shape("method:N", scale=alt.Scale(domain=LABELS, range=SYMBOLS_OF), legend=LEGEND)
 PATTERNS = [dash or [1, 0] for dash in LOOKS["dashes"]]
@@ -115,7 +115,7 @@ DASH = alt.StrokeDash(
     legend=None,
 )
 METHODS = alt.Y("method:N", title=None, sort=LABELS)
-"""A method a line, in order."""
+"""An axis with a line for each method, in their order."""
 OPACITY = alt.condition(HOT, alt.value(1.0), alt.value(0.13))
 LIMIT: Any = {"strokeDash": [5, 3]}
 BOUND = "proven bound"
@@ -152,12 +152,12 @@ def page_charts(specs: str, series: Sequence[Series], panels: Sequence[str] = ()
 
 
 def specs_of(charts: Mapping[str, Drawn]) -> str:
-    """Return specs as JSON, with parameters for the methods that are there and the one that is pointed at."""
+    """Return specs as JSON, with parameters: the methods that have marks, and the one that is pointed at."""
     specs = {}
     for name, chart in charts.items():
-        told = chart.add_params(alt.param("present", value=LABELS), alt.param("hot", value=None))
-        specs[name] = told.to_dict()
-        del specs[name]["config"]
+        with_params = chart.add_params(alt.param("present", value=LABELS), alt.param("hot", value=None))
+        specs[name] = with_params.to_dict()
+        del specs[name]["config"]  # the page and `figures` give theirs, see `theme`
     return json.dumps(specs)
 
 
@@ -190,7 +190,7 @@ def _specs() -> str:
 
 
 def tips_of(*texts: str) -> list[alt.Tooltip]:
-    """Return what a mark says: each a column, or ``column|title`` or ``column|title|format``."""
+    """Return tooltips from texts: each is a column, or ``column|title`` or ``column|title|format``."""
     names = ("shorthand", "title", "format")
     said: list[dict[str, Any]] = [dict(zip(names, text.split("|"), strict=False)) for text in texts]
     return [alt.Tooltip(**one) for one in said]
@@ -210,12 +210,12 @@ def points(x: Any, y: Any, tips: list[alt.Tooltip], base: alt.Chart | None = Non
 def stepped(x: Any, y: Any, *more: Any, tips: list[alt.Tooltip] | None = None, **look: Any) -> alt.Chart:
     """Return a line of steps a method, in its colour."""
     line = named_rows().mark_line(interpolate="step-after", strokeWidth=1.8, **look)
-    told = {"tooltip": list(tips)} if tips else {}
-    return line.encode(x, y, COLOUR, *more, opacity=OPACITY, **told)
+    tooltip = {"tooltip": list(tips)} if tips else {}
+    return line.encode(x, y, COLOUR, *more, opacity=OPACITY, **tooltip)
 
 
 def bounding(chart: alt.Chart) -> alt.Chart:
-    """Return a chart of lines that are dashed, and called the bound in the legend."""
+    """Return the chart with its lines dashed, and named as the proven bound in the legend."""
     legend = alt.Legend(title=None, symbolType="stroke", symbolStrokeColor=MUTED, symbolStrokeWidth=1.5)
     dash = alt.StrokeDash(
         "bound:N", scale=alt.Scale(domain=[BOUND], range=[LIMIT["strokeDash"]]), legend=legend
@@ -233,7 +233,7 @@ TIPS = tips_of(
 
 def _lines(base: alt.Chart, x: alt.X, y: alt.Y, limit: alt.Chart) -> Drawn:
     """Return a line with markers a method over the size, the limit, and a band down to its slowest seed."""
-    column = str(y.shorthand).partition(":")[0]  # which is as the inverse of time
+    column = str(y.shorthand).partition(":")[0]  # a measure that is inverse to the time
     spread = base.transform_filter("isValid(datum.slowest_us)").transform_calculate(
         low=f"datum.{column} * datum.time_us / datum.slowest_us"
     )
@@ -385,7 +385,7 @@ def _course() -> Drawn:
 
 
 def _histogram() -> Drawn:
-    """Return how many links are how busy."""
+    """Return a histogram of links by the share of the time in which they are busy."""
     x = alt.X("level:N", title="share of the time busy", sort=None, axis=alt.Axis(labelAngle=-45))
     tips = tips_of("level:N|busy", "links:Q|links|,")
     bars = named_rows().mark_bar().encode(x, alt.Y("percent:Q", title="links (%)"), tooltip=tips)

@@ -2,18 +2,18 @@
 
 Every table of cases has bound, time and gap, so that each can be checked from the other two.
 
-The time of an exact method is that of the best schedule by its own program, which says in what it is optimal:
-of bytes, of given chunks, of steps. It is no lower bound: schedules of other chunks or of less α may be
-faster. Nor is a solver's solution always proven best: how much it may be too slow then stands beside.
+An exact method is optimal for its own program: for bytes, for given chunks, or for steps. Its time is no
+lower bound, because schedules of other chunks or of less α may be faster. A solver's solution is not always
+proven to be optimal. Then the table also says by how much the optimum may be faster.
 
 TACOS (MICRO 2024, section V-A) measures efficiency as ideal over time, where
 
     ideal = 2 (N - 1) / N · M / (the smallest bandwidth of a rank) + the diameter in α.
 
-It counts what a rank would send and receive in a reduce-scatter and an allgather. That bounds neither from
-below (an allreduce that overlaps the two may be faster on uneven networks) nor can it always be met (the
-bottleneck may be a cut that no rank shows). So beside each efficiency stands its *cap*: the ideal over the
-proven lower bound on time, which no schedule's efficiency exceeds.
+It counts what a rank sends and receives in a reduce-scatter and an allgather. It is no lower bound, because
+an allreduce that overlaps the two may be faster on uneven networks. It cannot always be attained either,
+because the bottleneck may be a cut around several ranks. So each efficiency has a *cap* beside it: the ideal
+over the proven lower bound on time, which no schedule's efficiency exceeds.
 """
 
 from __future__ import annotations
@@ -58,15 +58,15 @@ from tutti.topologies.graphs.shortest_paths import alpha_distances
 from tutti.topologies.topology import Topology
 
 SHORT = {"unsupported": "n/a", "infeasible": "none", "timeout": "timeout", "failed": "failed"}
-"""The text of a cell without a gap; its note says why there is none."""
+"""The text of a cell without a gap, by status; the cell's note has the reason."""
 SIGNS = {"unsupported": "·", "timeout": "t", "infeasible": "–", "failed": "!"}
-"""The same in a map, which has no notes."""
+"""The text of such a cell in a map, which has no notes."""
 NEAR = (0.001, 0.01, 0.1, 1.0, math.inf)
-"""Largest gap of each of `SHADES`: the nearer the stronger."""
+"""The largest gap of each of `charts.SHADES`; smaller gaps have stronger colours."""
 
 
 def _shade(gap: float) -> str:
-    """Return the style classes of a gap; none where it is not known."""
+    """Return the style classes of a gap, none if it is not known."""
     return "" if math.isnan(gap) else f"u{len(NEAR) - bisect_left(NEAR, gap)}{' optimal' * (abs(gap) <= TIE)}"
 
 
@@ -84,7 +84,7 @@ def _where(results: Results, case: Case) -> tuple[str, list[Said]]:
 
 
 def describe(results: Results, row: Row) -> str:
-    """Return what a tooltip says of a row, a fact a line."""
+    """Return the text of a row's tooltip, a fact a line."""
     head = f"{results.series[row.number].label}: {row.collective}, {size(row.size_bytes)}"
     if not row.ok:
         return f"{head}\n{_reason(row)}"
@@ -112,6 +112,7 @@ def describe(results: Results, row: Row) -> str:
 
 
 def _reason(row: Row) -> str:
+    """Return the status and message of a row without a time."""
     return f"{row.status}: {row.message}" if row.message else row.status
 
 
@@ -121,7 +122,7 @@ def _cell(
     said: Callable[[Row], tuple[str, str]],
     notes: dict[str, int] | None = None,
 ) -> Cell:
-    """Return what is said of a row, and in small letters; or why it has no time, in a note."""
+    """Return the cell of a row: both texts of `said`, the second in small letters, or why it has no time."""
     if row is ABSENT:
         return Cell()
     reason = "not verified: don't rely on this number" if row.ok else _reason(row)
@@ -158,7 +159,7 @@ CELLS: Mapping[str, tuple[Callable[[Row], Cell], Callable[[Row], tuple[str, str]
         lambda row: (times(row.speedup), ""),
     ),
 }
-"""For each table by case a cell of the column beside the size, and a timed row's."""
+"""For each table by case two functions: for the cell beside the size, and for the texts of a timed row."""
 
 
 def _number(value: float, missing: str = "–") -> str:
@@ -166,7 +167,7 @@ def _number(value: float, missing: str = "–") -> str:
 
 
 def case_table(results: Results, topology: str, kind: str = "gaps") -> PageTable:
-    """Return what every method reaches on a network, a line a collective and size.
+    """Return the results of all methods on a network, a line a collective and size.
 
     Parameters
     ----------
@@ -183,9 +184,9 @@ def case_table(results: Results, topology: str, kind: str = "gaps") -> PageTable
             looks, (_, *named) = _where(results, (topology, collective, bytes_))
             found = [_cell(results, cells.get(one.number, ABSENT), said, notes) for one in series]
             rows.append((looks, [*named, reference(next(iter(cells.values()))), *found]))
-    told = {"network": results.short[topology], "baseline": results.baseline}
+    words = {"network": results.short[topology], "baseline": results.baseline}
     title = f"{kind}-{topology}"
-    return _exactly(PageTable.of(kind, rows, method_heads(series), name=title, notes=notes, **told))
+    return _exactly(PageTable.of(kind, rows, method_heads(series), name=title, notes=notes, **words))
 
 
 def _exactly(table: PageTable) -> PageTable:
@@ -197,7 +198,7 @@ def _exactly(table: PageTable) -> PageTable:
 
 
 def gap_parts(results: Results) -> PageTable | None:
-    """Return what is left open in each case, and what each schedule loses; None without a bound."""
+    """Return the gap of the best time in each case, and each schedule's loss to it; None without a bound."""
 
     def lost_of(row: Row) -> tuple[str, str]:
         return percent(row.time_us / row.best_us - 1), _time(row)
@@ -245,7 +246,7 @@ def _is_exact(one: Series) -> bool:
 
 
 def _ratio(ratios: Sequence[float], more: str = "") -> Cell:
-    """Return the geometric mean of those that are known, and of how many cases it is, or `more`."""
+    """Return the geometric mean of the known ratios, and their number or `more`."""
     known = [ratio for ratio in ratios if not math.isnan(ratio)]
     return (
         Cell(f"{statistics.geometric_mean(known):.3f}", more=more or f"({len(known)})") if known else Cell()
@@ -253,7 +254,7 @@ def _ratio(ratios: Sequence[float], more: str = "") -> Cell:
 
 
 def exact_sentence(results: Results) -> str:
-    """Return how near the best heuristic comes to the best exact method; empty where none does."""
+    """Return a sentence on the ratio of the best heuristic's time to the best exact one's, or nothing."""
     frame = results.frame
     exact = frame.number.isin([one.number for one in results.series if _is_exact(one)])
     best = frame.groupby(["case", exact]).time_us.min().unstack().reindex(columns=[False, True])
@@ -288,19 +289,20 @@ def summary(results: Results, bytes_: float | None = None) -> PageTable:
 
 
 def method_table(results: Results, least: LeastTB | None = None) -> PageTable:
-    """Return the methods by rank, and how each does over the run."""
+    """Return the methods by rank, with their results over the whole run."""
     rows = [
         (f"s{one.Index}", _standing(place, one))
         for place, one in enumerate(ranking(results, least).itertuples(), 1)
     ]
     over = f" Speed-up: the geometric mean of the time of {results.baseline} over its own."
-    told: dict[str, Any] = {"run": results.name, "common": len(common_cases(results)[1])}
-    told["speedup"] = over if results.base else ""
-    table = _exactly(PageTable.of("ranking", rows, name="methods", **told))
+    words: dict[str, Any] = {"run": results.name, "common": len(common_cases(results)[1])}
+    words["speedup"] = over if results.base else ""
+    table = _exactly(PageTable.of("ranking", rows, name="methods", **words))
     return table if results.base else table.without("speed-up")
 
 
 def _standing(place: int, one: Row) -> list[Said]:
+    """Return the cells of a method in the ranking; it has no place if it is not ranked."""
     lost = ", ".join(
         f"{words} {getattr(one, name):.0f}" for name, words in STATUSES.items() if getattr(one, name)
     )
@@ -323,7 +325,7 @@ def _standing(place: int, one: Row) -> list[Said]:
 
 
 def solved_programs(results: Results) -> PageTable | None:
-    """Return the programs that solvers were given: of several sizes or seeds the longest solve."""
+    """Return the programs that were solved; of several sizes or seeds, that of the longest solve."""
     solved = results.rows[(results.rows.program != "") | (results.rows.variables > 0)].fillna(
         {"solve_s": 0.0}
     )
@@ -340,7 +342,7 @@ def solved_programs(results: Results) -> PageTable | None:
 
 
 def predictions(results: Results) -> PageTable | None:
-    """Return T_L and T_B of expansions as predicted and as they are, marked where they disagree."""
+    """Return T_L and T_B of expansions as predicted and as attained, marked where they disagree."""
     made = results.rows[(results.rows.prediction != "") & (results.rows.tb_exact != "")]
     made = made.dropna(subset=["predicted_tl", "tl_steps"])
     said = ["predicted_tl", "predicted_tb", "prediction", "tl_steps", "tb_exact"]
@@ -359,7 +361,7 @@ def predictions(results: Results) -> PageTable | None:
 
 
 def nearest(results: Results, collective: str, sizes: Iterable[float] | None = None) -> PageTable:
-    """Return the least gap and whose it is, a line a topology and a column a size."""
+    """Return the least gap and its method, a line a topology and a column a size."""
     every = results.rows.size_bytes[results.rows.collective == collective]
     chosen = sorted(set(every)) if sizes is None else list(sizes)
     rows = []
@@ -372,7 +374,7 @@ def nearest(results: Results, collective: str, sizes: Iterable[float] | None = N
 
 
 def _least(results: Results, cells: Mapping[int, Row] | None) -> Cell:
-    """Return the gap of the first of the fastest of a case, its name and what it chose."""
+    """Return the gap of the first of a case's fastest rows, its method, and what a portfolio chose."""
     best = next((row for row in (cells or {}).values() if row.won), None)
     if best is None:
         return Cell("–" if cells else "", "none")
@@ -381,7 +383,7 @@ def _least(results: Results, cells: Mapping[int, Row] | None) -> Cell:
 
 
 def gap_map(results: Results, collective: str, bytes_: float) -> PageTable:
-    """Return the gaps of every method that has a time on every topology."""
+    """Return the gaps on every topology, a line for each method that has a time on any."""
     cases = [results.panel(topology, collective).get(bytes_, {}) for topology in results.topologies]
     asked = {key for cells in cases for key in cells}
     timed = {key for cells in cases for key, row in cells.items() if row.ok}
@@ -391,12 +393,13 @@ def gap_map(results: Results, collective: str, bytes_: float) -> PageTable:
         rows.append((f"s{one.number}", [Cell(one.label, "name", series=one), *spots]))
     names = [_network(results, name) for name in results.topologies]
     heads = [Cell(cell.text, f"n {place}", cell.tip, link=place) for place, cell in names]
-    told = {"collective": collective, "size": size(bytes_)}
-    told["absent"] = f" No schedule anywhere: {lost}." if lost else ""
-    return PageTable.of("map", rows, heads, name=f"map-{collective}-{size(bytes_)}", **told)
+    words = {"collective": collective, "size": size(bytes_)}
+    words["absent"] = f" No schedule anywhere: {lost}." if lost else ""
+    return PageTable.of("map", rows, heads, name=f"map-{collective}-{size(bytes_)}", **words)
 
 
 def _spot(results: Results, row: Row) -> Cell:
+    """Return the cell of a row in a map."""
     if row is ABSENT:
         return Cell()
     if not row.ok:
@@ -406,7 +409,7 @@ def _spot(results: Results, row: Row) -> Cell:
 
 
 OVERLAPPED = "tacos"
-"""The table of ideals is for runs in which it occurs."""
+"""The method without which a run has no table of ideals."""
 
 
 def ideal_time(topology: Topology, bytes_: Fraction) -> Fraction:
@@ -428,7 +431,7 @@ def ideal_time(topology: Topology, bytes_: Fraction) -> Fraction:
 
 
 def ideal_table(results: Results) -> PageTable | None:
-    """Return the efficiencies of all allreduces at their largest size; None where TACOS has none."""
+    """Return the efficiencies of all allreduces at their largest size; None if TACOS has none."""
     networks = {name: network for name, network in results.networks.items() if network is not None}
     timed = results.frame[results.frame.ok & (results.frame.collective == Kind.ALLREDUCE)]
     timed = timed[timed.topology.isin(list(networks))]
@@ -452,4 +455,5 @@ def ideal_table(results: Results) -> PageTable | None:
 
 
 def _share(part: float, whole: float) -> str:
+    """Return a part of a whole in percent; empty if one is not known."""
     return "" if math.isnan(part / whole) else f"{100 * part / whole:.1f}"

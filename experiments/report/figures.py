@@ -48,7 +48,7 @@ def write_figures(
     shown
         The contents of the page (`page.contents`).
     figures
-        Of the page (`page.figures_of`).
+        The charts of the page (`page.figures_of`).
     folder
         Is made where it is not there.
     suffix

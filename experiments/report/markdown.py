@@ -8,7 +8,7 @@ fills it in; all else of the page stays::
     <!-- end -->
 
 ===========================  ==========================================================================
-``rows``                     how many rows there are, by status, and of how much
+``rows``                     the numbers of topologies, collectives, methods and rows, these by status
 ``least SIZE...``            the least gap and whose, a line a topology, of every collective
 ``gaps COLLECTIVE``          the least gap and whose, a line a topology, of every size
 ``map COLLECTIVE SIZE``      the gap of every method, a line each, on every topology
@@ -61,6 +61,7 @@ from tutti.topologies.files import replacing
 from tutti.topologies.units import parse_size
 
 BLOCK = re.compile(r"(<!-- results: ([^>]*?) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+"""A place for a table: its first line, the words in it, the text that is replaced, and its last line."""
 
 
 def filled(text: str, results: Results) -> str:
@@ -75,7 +76,7 @@ def filled(text: str, results: Results) -> str:
 
 
 def counts(results: Results) -> str:
-    """Return a line on how much there is."""
+    """Return a line with the numbers of topologies, collectives, methods and rows."""
     states = ", ".join(f"{count:,} {status}" for status, count in results.states.items())
     numbers = map(len, (results.topologies, results.collectives, results.series, results.rows))
     return str(TEXTS["page"]["counts"]).format(*numbers, states)
@@ -125,6 +126,7 @@ def traffic(results: Results, collective: str, bytes_: str) -> str:
 
 
 def _traffic(row: Row) -> str:
+    """Return a row's time, and the bytes that leave hosts if they are known; empty if it has no time."""
     if not row.ok:
         return ""
     sent = "" if math.isnan(row.global_bytes) else f", {megabytes(row.global_bytes)}"
@@ -132,6 +134,7 @@ def _traffic(row: Row) -> str:
 
 
 def _by_case(kind: str, results: Results, name: str) -> PageTable:
+    """Return a table of one topology, a line a collective and size, with cells of a kind of `CELLS`."""
     return case_table(results, _known(name, results.topologies, "topology"), kind)
 
 
@@ -147,9 +150,11 @@ TABLES: dict[str, Callable[..., PageTable | str | None]] = {
     "traffic": traffic,
     "methods": methods,
 }
+"""The function of each table; it takes the results and the words after the table's name."""
 
 
 def _block(words: Sequence[str], results: Results) -> str:
+    """Return the table that the words of a page ask for."""
     name, *arguments = words or [""]
     if name not in TABLES:
         raise InputError(f"results: unknown table '{name}'{suggestion(name, TABLES)}")
@@ -161,6 +166,7 @@ def _block(words: Sequence[str], results: Results) -> str:
 
 
 def _known(name: str, names: Sequence[str], what: str = "collective") -> str:
+    """Return a name if the run has it, or raise `InputError`."""
     if name not in names:
         raise InputError(f"results: the run has no {what} '{name}'{suggestion(name, names)}")
     return name

@@ -1,4 +1,8 @@
-"""The page of a run: every section of a report put into one file that needs nothing else."""
+"""The page of a run: all sections of a report in one file that needs no others.
+
+`contents` collects the sections, and `render` fills the template with them. The title and the text of a block
+are in ``texts.toml`` under the block's key.
+"""
 
 from __future__ import annotations
 
@@ -98,9 +102,9 @@ def write_report(directory: Path, *others: Path, page: Path | None = None) -> Pa
         Holds ``results.parquet`` (or ``results.csv``) and, where they were kept, ``manifest.json`` and
         ``schedules/``.
     others
-        Of further runs.
+        The folders of further runs.
     page
-        Where it is written; None: ``report.html`` in `directory`.
+        The file to write; None: ``report.html`` in `directory`.
 
     Raises
     ------
@@ -122,7 +126,7 @@ def write_page(shown: Mapping[str, Any], page: Path) -> Path:
 
 
 def contents(results: Results) -> dict[str, Any]:
-    """Return all that the page of a run says, by the names that its template has for it."""
+    """Return the contents of the page of a run, by the names of the template's variables."""
     used = {name: _used(results, name) for name in results.topologies}
     least = {(name, what): least_tb(found) for name, own in used.items() for what, found in own.items()}
     rows, shown = run_rows(results, least), shown_topologies(results)
@@ -134,8 +138,8 @@ def contents(results: Results) -> dict[str, Any]:
         Section(name, lead=[left], id=f"t{place}")
         for place, name in enumerate(results.topologies[len(shown) :], len(shown))
     ]
-    told = summaries(results)
-    methods = {method: Markup("{}.").format(meaning) for method, meaning in told.items()}
+    meanings = summaries(results)
+    methods = {method: Markup("{}.").format(meaning) for method, meaning in meanings.items()}
     words = Section(
         "Words of this page", words=explained(TEXTS["words"]) | methods, id="glossary", folded=True
     )
@@ -150,7 +154,7 @@ def contents(results: Results) -> dict[str, Any]:
         "tips": [
             "\n".join(filter(None, (f"{one.method} {one.options}".strip(), ": ".join(filter(None, kind)))))
             for one in results.series
-            for kind in [(one.kind, told.get(one.method))]
+            for kind in [(one.kind, meanings.get(one.method))]
         ],
         "picks": [
             *(
@@ -171,7 +175,7 @@ def contents(results: Results) -> dict[str, Any]:
 
 
 def _used(results: Results, name: str) -> dict[str, Usages]:
-    """Return what was replayed of each collective of a topology."""
+    """Return the use of links by the schedules of each collective that ran on a topology."""
     ran = set(results.rows.collective[results.rows.topology == name])
     return {what: usages(results, name, what) for what in results.collectives if what in ran}
 
@@ -183,14 +187,14 @@ def _network(results: Results, name: str, used: Mapping[str, Usages]) -> Topolog
 
 
 def alarm(results: Results) -> str:
-    """Return what is said where rows are faster than their bounds; empty where none is."""
+    """Return a warning if rows are faster than their lower bounds, otherwise an empty text."""
     wrong = int((results.rows.ok & (results.rows.gap < -TIE)).sum())
     said = "claims" if wrong == 1 else "claim"
     return TEXTS["page"]["wrong"].format(counted(wrong, "row"), said) if wrong else ""
 
 
 def lead(results: Results, sections: int) -> str:
-    """Return how much the run has, and what the page leaves out."""
+    """Return a sentence with the numbers of topologies, methods and rows, and of what the page leaves out."""
     counts, texts = results.manifest.get("rows"), TEXTS["page"]
     not_run = counts.get(NOT_RUN) if isinstance(counts, Mapping) else None
     whole = {"topology": results.topologies, "collective": results.collectives, "method": results.series}
@@ -241,13 +245,13 @@ def _glance(results: Results) -> list[Section]:
         sizes = results.rows.size_bytes[results.rows.collective == collective]
         blocks += block("nearest", nearest(results, collective), collective=collective)
         for bytes_ in dict.fromkeys([sizes.max(), sizes.min()]):
-            folded, told = bytes_ < sizes.max(), {"collective": collective, "size": size(bytes_)}
-            blocks += block("map", gap_map(results, collective, bytes_), folded=folded, **told)
+            folded, words = bytes_ < sizes.max(), {"collective": collective, "size": size(bytes_)}
+            blocks += block("map", gap_map(results, collective, bytes_), folded=folded, **words)
     return [Section("At a glance", blocks, id="glance")]
 
 
 def figures_of(shown: Mapping[str, Any]) -> Iterator[Figure]:
-    """Yield every chart of a page's contents, in each measure, but for what is drawn on networks."""
+    """Yield every chart of a page's contents, in each measure, except pictures of networks."""
     blocks = chain.from_iterable(section.blocks for section in shown["sections"])
     panels = chain.from_iterable(each.panels for each in blocks if each.key != "links")
     for panel in filter(None, (shown["picture"], *panels)):
@@ -258,31 +262,31 @@ def figures_of(shown: Mapping[str, Any]) -> Iterator[Figure]:
 def picture_of(results: Results) -> Panel | None:
     """Return the picture that the page begins with: how near to the bound each method is, and where.
 
-    A panel a network and collective; of many the gaps of the first collective at its largest size. None where
-    there is no gap to show.
+    It has a panel for each network and collective. If they are many, it is a map of the gaps of the first
+    collective at its largest size. None if no row has a gap.
     """
     timed = results.rows[results.rows.ok & results.rows.gap.notna()]
     if timed.empty:
         return None
     panels = len(timed.drop_duplicates(["topology", "collective"]))
     if len(results.topologies) < GAP_RULES.fewest_networks and panels <= LIMITS.panels:
-        told = "algbw as a part of its limit, against size"
-        figure = Figure("share", f"{told}, a panel a network and collective")
-        return Panel(f"{told}: at 100 % no schedule can be faster", "", figure)
+        title = "algbw as a part of its limit, against size"
+        figure = Figure("share", f"{title}, a panel a network and collective")
+        return Panel(f"{title}: at 100 % no schedule can be faster", "", figure)
     collective = next(name for name in results.collectives if name in set(timed.collective))
     bytes_ = results.rows.size_bytes[results.rows.collective == collective].max()
-    told = f"gap to the proven bound of each method on each network, {collective} of {size(bytes_)}"
-    return Panel(told, "", Figure("heat", told, {"collective": collective, "size_bytes": bytes_}))
+    title = f"gap to the proven bound of each method on each network, {collective} of {size(bytes_)}"
+    return Panel(title, "", Figure("heat", title, {"collective": collective, "size_bytes": bytes_}))
 
 
 def shown_topologies(results: Results) -> list[str]:
-    """Return the topologies that have a section: the first, and those that all fit."""
+    """Return the topologies that have a section with content: the first, and more while their rows fit."""
     ends = results.rows.topology.value_counts(sort=False).cumsum()
     return [name for place, (name, end) in enumerate(ends.items()) if place == 0 or end <= LIMITS.rows]
 
 
 def summaries(results: Results) -> dict[str, str]:
-    """Return what each method of a run is; one that was removed since is left out."""
+    """Return the summary of each method of a run; a method that this version lacks is left out."""
     names = dict.fromkeys(series.method for series in results.series)
     return {name: METHODS[name].summary for name in names if name in METHODS}
 
@@ -295,13 +299,13 @@ def _section(
     drawn: Bottlenecks,
     rows: pd.DataFrame,
 ) -> Section:
-    """Return everything that the page says of one topology."""
+    """Return the section of one topology."""
     own = results.rows[results.rows.topology == name]
     each = [(results, name, collective) for collective in used]
     replayed = [(*one, found) for one, found in zip(each, used.values(), strict=True)]
     more = "Choose the measure under Filter and legend. " if len(measures(results)) > 1 else ""
     lines: dict[str, Any] = {"frontier": "", "least": ""}
-    if len(rows):  # what the whole and the dashed line of the charts of T_L against T_B are, if drawn
+    if len(rows):  # the meaning of the solid and the dashed line in charts of T_B against T_L, if drawn
         timed = rows[rows.topology == name]
         if timed.groupby("collective").frontier.sum().max() > 1:
             lines["frontier"] = TEXTS["pareto"]["joined"]

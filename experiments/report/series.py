@@ -1,6 +1,7 @@
-"""The series of a report: a method has one colour, marker and dash throughout.
+"""The series of a report: a method with its options has one colour, marker and dash throughout.
 
-Networks have short names: what all of a run share need not be said in each cell.
+`short_names` shortens the names of networks, because the settings that all of a run share need not be
+repeated in each cell.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ LOOKS: Mapping[str, Any] = tomllib.loads(
 )
 """Colours, markers and dashes, and the theme of charts."""
 LIMITS = frozenset({"time_limit", "memory"})
-"""Options that name no other algorithm: where all of a method have one, it is left out of their labels."""
+"""Options that do not change the algorithm. If all series of a method have one, their labels leave it out."""
 
 
 def short_names(names: Iterable[str]) -> dict[str, str]:
     """Return a short name for each topology's text, all different.
 
-    Bandwidth and α are left out, but for those that tell a topology from another of the same shape.
+    Bandwidth and α are left out, except where they tell a topology from another of the same shape.
 
     Examples
     --------
@@ -44,9 +45,9 @@ def short_names(names: Iterable[str]) -> dict[str, str]:
         links = {key: value for key, _, value in parts if key in LINKS}
         shapes.setdefault(f"{head}?{rest}" if rest else head, {})[name] = links
     short = {}
-    for shape, alike in shapes.items():
-        telling = [key for key in LINKS if len({links.get(key) for links in alike.values()}) > 1]
-        for name, links in alike.items():
+    for shape, same in shapes.items():
+        telling = [key for key in LINKS if len({links.get(key) for links in same.values()}) > 1]
+        for name, links in same.items():
             kept = "&".join(f"{key}={links[key]}" for key in telling if key in links)
             short[name] = shape + ("&" if "?" in shape else "?") * bool(kept) + kept
     return short if len(set(short.values())) == len(short) else {name: name for name in short}
@@ -59,10 +60,10 @@ class Series:
     Parameters
     ----------
     number
-        Its place, from 0; its look follows from it.
+        Its place, from 0, which determines its colour, marker and dash.
     label
-        The method's name with its options. Those that its siblings of the same method do not have are first;
-        `LIMITS` that all of them have are left out.
+        The method's name with its options: first those that not all series of the method have, then those
+        that all have, without `LIMITS`.
     """
 
     number: int
@@ -88,12 +89,12 @@ class Series:
 
     @property
     def columns(self) -> dict[str, str | int]:
-        """The columns by which a chart's rows know it."""
+        """The columns that say in a chart's rows which series they are of."""
         return {"method": self.label, "series": self.number, "dash": self.pattern}
 
 
 def drawn_as(looks: Any, keys: Iterable[Any]) -> dict[str, list[str | int]]:
-    """Return the columns by which charts know the series of some rows, given what each row's is found under.
+    """Return the columns that say which series rows are of: `looks` has the series by the keys of rows.
 
     Examples
     --------

@@ -183,7 +183,7 @@ def _envelope(
     Parameters
     ----------
     lines
-        Of the series whose times are lines between the two sizes.
+        The series whose times are lines between the two sizes.
     before, after
         The fastest at the two sizes.
     ends

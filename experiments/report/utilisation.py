@@ -251,7 +251,7 @@ class BroadcastStep(NamedTuple):
     sent
         Link to the part of the shard that it carries.
     before, after
-        Of each rank, the part of the shard that it holds before and after the step.
+        The part of the shard that each rank holds before and after the step.
     """
 
     sent: dict[int, Fraction]

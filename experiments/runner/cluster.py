@@ -73,7 +73,7 @@ class DaskCluster:
     Parameters
     ----------
     address
-        Of a scheduler, or ``"local:N"``.
+        The address of a scheduler, or ``"local:N"``.
     setting
         What the tasks share.
     most

@@ -206,7 +206,7 @@ class Config:
     path, text
         The file and what stands in it.
     name
-        Of the study; its results go to ``results/<name>``.
+        The name of the study; its results go to ``results/<name>``.
     kind
         One of `KINDS`.
     document
@@ -263,7 +263,7 @@ def parse_config(text: str, path: str = "config") -> Config:
     Parameters
     ----------
     text
-        Of the file.
+        The text of the file.
     path
         What messages call it; the files of its plug-ins are named from its folder.
 

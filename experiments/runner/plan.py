@@ -193,7 +193,7 @@ def tasks_of(
     sizes
         M in bytes.
     seeds
-        Of how many the best is kept.
+        The number of seeds of which the best is kept.
 
     Raises
     ------

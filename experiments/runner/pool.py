@@ -46,7 +46,7 @@ class Setting:
     registry
         ``"module:NAME"`` of the mapping that holds the methods.
     directory
-        Of the run, for files of tasks.
+        The folder of the run, for files of tasks.
     schedules
         Whether schedules are kept.
     plugins

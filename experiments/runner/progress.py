@@ -55,7 +55,7 @@ class Reporter:
     console
         Where to write.
     tasks
-        Of the run, with those that were done before.
+        The tasks of the run, with those that were done before.
     todo
         Those that are not done.
     where

@@ -27,6 +27,7 @@ from tutti.topologies.errors import InputError
 from tutti.topologies.files import opened, replacing
 
 Row = Mapping[str, Any]
+"""The values of a row by column; a column that it lacks is empty."""
 
 
 def typed(columns: str) -> dict[str, Any]:
@@ -77,10 +78,11 @@ COLUMNS = typed("""
   receives and ``link_traffic`` what crosses all links. They are with in-network multicast and aggregation,
   and with ``_unicast`` without."""
 TEXTS = {name: str for name, kind in COLUMNS.items() if kind == pa.string()}
-"""The columns that are text even where each looks like a number."""
+"""The columns of texts, which are read as such even if all look like numbers."""
 PARQUET, CSV = "results.parquet", "results.csv"
+"""The names of the tables of a run."""
 FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
-"""Beginning of a cell that a spreadsheet takes for a formula, after the marks of those that are none."""
+"""The beginning of a cell that a spreadsheet would take for a formula, after any number of marks ``'``."""
 
 
 def to_table(rows: Iterable[Row], columns: Mapping[str, Any] = COLUMNS) -> Any:
@@ -135,6 +137,7 @@ def write_csv(frame: pd.DataFrame, path: Path) -> None:
 
 
 def _append(frame: pd.DataFrame, file: TextIO, *, header: bool) -> None:
+    """Write rows to a CSV file, texts that look like formulas with a mark."""
     marked = _changed(frame, lambda text: f"'{text}" if FORMULA.match(text) else text)
     # texts in quotes, as one may have a line's end in it
     marked.to_csv(file, index=False, header=header, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
@@ -219,10 +222,11 @@ def _read(path: Path) -> Any:
 
 
 SCHEDULES = "schedules"
-"""The folder of a run in which they are."""
+"""The folder of a run that has its schedules."""
 MANY_TRANSFERS = 10**6
 """Most transfers of a schedule that is kept as readable JSON. A larger one is kept as arrays (.npz)."""
 KEPT_NAME = re.compile(r"([0-9a-f]{16,128})\.(json\.gz|npz)")
+"""The name of a kept schedule: its content hash, and the format."""
 
 
 def keep_schedule(schedule: Schedule, directory: Path) -> str:
@@ -262,6 +266,7 @@ def keep_file(name: str, data: bytes, directory: Path) -> None:
 
 
 def _name_of(schedule: Schedule, digest: str) -> str:
+    """Return the name of the file that keeps a schedule with this content hash."""
     return f"{digest}.{'npz' if len(schedule) > MANY_TRANSFERS else 'json.gz'}"
 
 

@@ -93,7 +93,7 @@ class Workplace:
     Parameters
     ----------
     methods
-        By name.
+        The methods by name.
     keep
         Keeps a schedule and returns its content hash; None keeps none.
     bounds
@@ -234,9 +234,9 @@ class Study:
     columns
         Names and types of the table's.
     keep_schedules
-        Which schedules stay: "all", "best" or "none".
+        The schedules that are kept: "all", "best" or "none".
     folders
-        Of files beside the results, which tasks write.
+        The folders of files beside the results, which tasks write.
     gaps
         Whether rows have gaps to bounds.
     rejudge

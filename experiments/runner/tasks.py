@@ -257,7 +257,7 @@ class SynthesisTask(Task):
 
     @property
     def num_rows(self) -> int:
-        """One a size."""
+        """The number of rows: one a size."""
         return len(self.sizes)
 
     @property

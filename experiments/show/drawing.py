@@ -48,11 +48,11 @@ class Picture:
     at
         Shape (nodes, 2): the middle of each node.
     radius
-        Of a node.
+        The radius of a node.
     ways
         Shape (links, 3, 2): start, control point and end of each link's quadratic curve, between the rims.
     frames
-        Of the hosts.
+        The frames of the hosts.
     size
         Width and height.
     """
@@ -177,7 +177,7 @@ def marked(
     Parameters
     ----------
     topology
-        Of at most `MOST_LINKS` links.
+        A network of at most `MOST_LINKS` links.
     links, nodes
         One mark each.
     said
@@ -208,7 +208,7 @@ def draw(
     Parameters
     ----------
     topology
-        Of at most `MOST_LINKS` links.
+        A network of at most `MOST_LINKS` links.
     loads
         Shape (links,): bytes that each carries; None: links are coloured alike.
     shades

@@ -1,10 +1,11 @@
 """Places of the nodes of a network in a picture, by what the network is.
 
-Hosts are frames; the frames stand as a network of hosts would, and each host's nodes as a network of their
-own. Ranks that are joined to each other stand as a grid if they are one; a line of ranks each joined to all
-others, and a ring by itself, stand round. Other ranks stand round if rotating the numbers changes no link,
-else where Kamada and Kawai's springs draw them. Ranks that only switches join stand in rows. Switches stand
-above what they join, by tier; those that lead nowhere outside their host stand below its ranks.
+Hosts are frames. The frames stand as ranks would if each host were one, and in each frame the host's nodes
+stand as a network of their own. Ranks that are joined to each other stand as a grid if they are one; a
+dimension in which all are joined to all is a circle, and so is a single ring. Other ranks stand on a circle
+if rotating their numbers changes no link, else where Kamada and Kawai's springs draw them. Ranks that only
+switches join stand in rows. Switches stand above what they join, by tier; those that lead nowhere outside
+their host stand below its ranks.
 
 The unit is the distance of two neighbours in a row; y points down.
 """
@@ -47,9 +48,9 @@ class NodeLayout(NamedTuple):
     Parameters
     ----------
     at
-        Shape (nodes, 2): x and y, no two alike.
+        Shape (nodes, 2): x and y, different for all nodes.
     frames
-        Of the hosts, disjoint; none where the network has no hosts, or one.
+        The frames of the hosts, disjoint; none if the network has no hosts, or one.
     """
 
     at: FloatArray
@@ -73,16 +74,16 @@ def layout(topology: Topology) -> NodeLayout:
 
 
 def _hosts(topology: Topology) -> Int64Array | None:
-    """Return the host of each node, -1 for none, where there are several and one has two ranks."""
+    """Return the host of each node, -1 for none; None unless there are several and one has two ranks."""
     hosts = hosts_of(topology, infer=True)
-    told = hosts.of if isinstance(hosts, Hosts) else topology.hosts
-    if told is None:
+    found = hosts.of if isinstance(hosts, Hosts) else topology.hosts
+    if found is None:
         return None
-    ranks = told[: topology.num_ranks]
+    ranks = found[: topology.num_ranks]
     count = len(np.unique(ranks))
     if (ranks == NONE).any() or not 1 < count < topology.num_ranks:
         return None
-    return np.where(np.isin(told, ranks), told, NONE).astype(np.int64)
+    return np.where(np.isin(found, ranks), found, NONE).astype(np.int64)
 
 
 def _in_frames(topology: Topology, hosts: Int64Array) -> NodeLayout:
@@ -115,7 +116,7 @@ def _block(topology: Topology, nodes: Int64Array, below: BoolArray, columns: int
     placed = np.zeros(topology.num_nodes, np.bool_)
     placed[ranks] = True
     _add_tiers(topology, at, placed, nodes[~below])
-    at[:, 1] *= -1
+    at[:, 1] *= -1  # upside down, so that the next tiers stand below
     _add_tiers(topology, at, placed, nodes)
     at[:, 1] *= -1
     return at[nodes]
@@ -124,10 +125,11 @@ def _block(topology: Topology, nodes: Int64Array, below: BoolArray, columns: int
 def _add_tiers(
     topology: Topology, at: FloatArray, placed: BoolArray, wanted: Int64Array, top: float = 0.0
 ) -> None:
-    """Place the wanted switches above what is placed: tier by tier, each in the order of what it joins.
+    """Place the wanted switches above what is placed, tier by tier.
 
-    A switch is a tier above the first that it is joined to; the first tier stands above `top`, which counts
-    from the highest node.
+    A switch belongs to the tier after the first one to which it is joined. In a tier, switches are in the
+    order of the mean x of the nodes that they join. The first tier stands above `top`, relative to the
+    highest node.
     """
     mine = placed.copy()
     mine[wanted] = True
@@ -193,9 +195,9 @@ def _circle(count: int) -> FloatArray:
 
 
 def _product(shape: Sequence[int], lines: Sequence[LineKind]) -> FloatArray:
-    """Return the places of a grid: each dimension repeats what the faster ones are, along a line or round.
+    """Return the places of a grid: each dimension repeats the faster ones, along a line or on a circle.
 
-    Lines go right, down, and into the picture; then right and down again, past what there is.
+    Lines go right, down, and into the picture. Further ones go right and down again, past the picture so far.
     """
     at, straight = np.zeros((1, 2)), 0
     for size, line in zip(reversed(shape), reversed(lines), strict=True):
@@ -214,7 +216,7 @@ def _product(shape: Sequence[int], lines: Sequence[LineKind]) -> FloatArray:
 
 
 def _springs(count: int, pairs: Int64Array) -> FloatArray:
-    """Return places by springs as long as nodes are apart in hops, from a circle; the closest are 1 apart."""
+    """Return places by springs whose lengths are hop distances, from a circle; the closest are 1 apart."""
     import networkx as nx
 
     start = dict(enumerate(_circle(count)))

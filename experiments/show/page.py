@@ -88,7 +88,7 @@ class Page:
     Parameters
     ----------
     title
-        Of the page.
+        The title of the page.
     html
         All of it.
     """

@@ -39,7 +39,7 @@ class Film:
     begin, end
         Seconds.
     bytes
-        Of the message.
+        The bytes of the message.
     step
         int64: the comm step, 0 in the other clocks.
     owners

@@ -23,26 +23,31 @@ from tutti.experiments.solver_study.statistics import LEAST_SECONDS, PROBLEM, SA
 from tutti.topologies.exact import FloatArray
 
 RULES = SimpleNamespace(**LOOKS["rules"]["solvers"])
-"""Rules by which solvers are compared."""
+"""Rules by which solvers are compared: ``[rules.solvers]`` of ``looks.toml``."""
 VIRTUAL_BEST = "virtual best"
+"""The name of a solver that is, on each problem, the best one."""
 
 
 def differences(frame: pd.DataFrame) -> list[Row]:
-    """Return every pair of solvers that ran the same problems; none of fewer programs than `RULES.fewest`.
+    """Return the differences of every pair of solvers; none for fewer programs than `RULES.fewest`.
 
-    Where there are solvers with more threads, each is compared with itself with another count of them.
+    If some solvers ran with several threads, each solver is compared only with itself at another number of
+    threads. The intervals are percentiles of a paired bootstrap: programs are drawn with replacement, each
+    with both solvers and all its seeds, because seeds of a program are not independent observations. The
+    intervals of all pairs hold together with probability `RULES.confidence`.
 
-    The intervals are percentiles of a paired bootstrap: programs are drawn with replacement, each with both
-    solvers and all its seeds, as seeds of a program are no independent observations. Those of all pairs hold
-    together with probability `RULES.confidence`.
+    Parameters
+    ----------
+    frame
+        Rows of solvers that ran the same problems.
 
     Returns
     -------
     list of named tuples
-        The labels of both `solvers`. `ratio` is the first one's shifted geometric mean over the second's, and
-        `solved` the share of problems that the first one solves less that of the second, each with an
-        interval. `faster` and `solves_more` are the solvers that are or do so on average, empty where the
-        interval allows both.
+        The labels of both `solvers`. `ratio` is the first one's shifted geometric mean over the second's.
+        `solved` is the share of problems that the first one solves, minus that of the second. Both have an
+        interval. `faster` is the solver that is faster on average, and `solves_more` the one that solves more
+        on average; they are empty where the interval allows both signs.
     """
     shift = shift_of(frame)
     means = frame.assign(log=np.log(frame.charged + shift), rate=frame.solved.astype(float)).pivot_table(
@@ -51,6 +56,7 @@ def differences(frame: pd.DataFrame) -> list[Row]:
     if len(means) < RULES.fewest:
         return []
     threads = frame.threads.fillna(1.0).astype(int).map(", {} threads".format)
+    # Labels without their threads: labels that become equal are one solver at several numbers of threads.
     single = dict(zip(frame.method, map(str.removesuffix, frame.method, threads), strict=True))
     alone = all(solver == one for solver, one in single.items())
     ordered = means["log"].mean().sort_values(kind="stable").index
@@ -63,6 +69,7 @@ def differences(frame: pd.DataFrame) -> list[Row]:
     def lead(a: FloatArray, b: FloatArray, axis: int = -1) -> FloatArray:
         return a.mean(axis=axis) - b.mean(axis=axis)
 
+    # Bonferroni's correction: the errors of all pairs add up to 1 - `RULES.confidence` at most.
     confidence = 1 - (1 - RULES.confidence) / max(len(pairs), 1)
     found = []
     for pair in pairs:
@@ -75,6 +82,7 @@ def differences(frame: pd.DataFrame) -> list[Row]:
 
 
 def _ahead(pair: Sequence[str], interval: Sequence[float], even: float) -> str:
+    """Return the first of a pair if its interval is above `even`, the second if below, otherwise nothing."""
     low, high = interval
     return pair[0] if low > even else pair[1] if high < even else ""
 
@@ -97,7 +105,7 @@ def _interval(
 
 
 def difference_table(frame: pd.DataFrame) -> PageTable:
-    """Return the differences as a table, with what they say in words."""
+    """Return the differences as a table, each interval with its meaning in words."""
     lines = []
     for one in differences(frame):
         (a, b), (low, high), (least, most) = one.solvers, one.ratio_interval, one.solved_interval
@@ -112,15 +120,15 @@ def difference_table(frame: pd.DataFrame) -> PageTable:
 
 
 def virtual_best(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return for each problem the row of who did it best: what a perfect choice of the solver would reach."""
+    """Return for each problem the row of its best solver: the result of a perfect choice of solvers."""
     best = frame.sort_values(["solved", "charged"], ascending=[False, True], kind="stable")
     return best.drop_duplicates(PROBLEM).sort_index()
 
 
 def wins(frame: pd.DataFrame) -> dict[tuple[str, str], int]:
-    """Return for each ordered pair of solvers on how many problems the first beats the second.
+    """Return for each ordered pair of solvers the number of problems on which the first beats the second.
 
-    It does if it solves a problem that the second does not solve, or takes `SAME` times less.
+    It beats the second if only it solves the problem, or if the second takes more than `SAME` times as long.
     """
     times = frame.taken.clip(LEAST_SECONDS).where(frame.solved, np.inf)
     table = frame.assign(time=times).pivot(index=PROBLEM, columns="method", values="time")
@@ -128,14 +136,14 @@ def wins(frame: pd.DataFrame) -> dict[tuple[str, str], int]:
 
 
 def win_table(frame: pd.DataFrame) -> PageTable:
-    """Return pairwise wins as a table: the solver of a line beats that of a column so often."""
+    """Return wins as a table: on how many problems the solver of a line beats the solver of a column."""
     counts, solvers = wins(frame), frame.method.unique()
     lines = [("", [Cell(a, "name"), *(str(counts.get((a, b), "")) for b in solvers)]) for a in solvers]
     return PageTable.of("wins", lines, [f"{solver}#" for solver in solvers])
 
 
 def outcome_table(frame: pd.DataFrame) -> PageTable:
-    """Return what became of the problems of each solver, those that it was not run on included."""
+    """Return a table of the outcomes of each solver's problems, also of those that it was not run on."""
     limits = {"time": "time limit", "memory": "memory limit", "iterations": "iteration limit"}
     stopped = {
         name: (frame.status == "timeout") & (frame.termination == limit) for name, limit in limits.items()

@@ -1,12 +1,12 @@
-"""The mixed-integer programs of a study, by name, all of allgather; what bounds their optima.
+"""The mixed-integer programs of a study, by name, all of allgather, and the bounds of their optima.
 
 A name may have options after it, ``sccl chunks=2``. An upper bound (of a minimum) is the objective of a
 solver's own answer once it has been checked; a lower one comes from the project's bounds.
 
-An answer is checked in arithmetic of our own. The whole columns are rounded. Where there are no others, rows
-and objective are computed in integers and fractions: the answer keeps them or does not. Where there are
-others, their best values with the whole ones fixed are a linear program, which is solved. Its solution is
-then put into the rows, in fractions, and may exceed a side by `KEPT`, as a float can't do better.
+An answer is checked in exact arithmetic (`worth`). Its whole columns are rounded. If there are no others,
+rows and objective are computed in integers and fractions, and no row may be exceeded. If there are continuous
+columns, a linear program finds their best values with the whole ones fixed. Its solution is then put into the
+rows, in fractions, and may exceed a side by `KEPT`, because solvers compute in floats.
 
 `find_model` finds every model of a study, linear ones too, by its text.
 """
@@ -89,7 +89,7 @@ NEGLIGIBLE = 1e-12
 
 
 def violation(model: CompiledModel, values: FloatArray, negligible: float = NEGLIGIBLE) -> Fraction:
-    """Return by how much the values exceed a side of a row or column at most, over 1 or the side if larger.
+    """Return the largest excess of a row or column over a side, relative to the side or to 1, the larger one.
 
     Sums are computed in floats first. Rows whose violation may be the largest, by the error bound of a sum of
     products (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1), are computed in fractions.
@@ -101,7 +101,7 @@ def violation(model: CompiledModel, values: FloatArray, negligible: float = NEGL
     values
         float64, one a column.
     negligible
-        What is less is not computed exactly, and may be returned as 0.
+        A smaller violation is not computed exactly, and may be returned as 0.
     """
     matrix = vstack([model.matrix(), eye_array(model.num_columns)], format="csr")
     sides = (
@@ -112,11 +112,12 @@ def violation(model: CompiledModel, values: FloatArray, negligible: float = NEGL
     whole = bool((matrix.data == np.rint(matrix.data)).all() and (values == np.rint(values)).all())
     error = (np.diff(matrix.indptr) + 2) * np.finfo(np.float64).eps * sizes
     room = 0.0 if whole and sizes.max(initial=0.0) < 2.0**53 else error
-    at_most = np.zeros(len(sums))
+    at_most = np.zeros(len(sums))  # an upper bound of each row's violation
     for sign, side in sides:
         known = np.where(np.isfinite(side), side, sums)
         at_most = np.maximum(at_most, (sign * (sums - known) + room) / np.maximum(1.0, np.abs(known)))
     worst = Fraction(0)
+    # Invariant: rows that are not reached have no larger violation than `worst`.
     for place in np.argsort(-at_most, kind="stable").tolist():
         if at_most[place] <= max(float(worst), negligible):
             break
@@ -135,10 +136,12 @@ def integrality(model: CompiledModel, values: FloatArray) -> float:
 
 
 CHECKED = "the incumbent checked in own arithmetic; the project's bound"
+"""The value of column ``certified_by``."""
 SLACK = 0.1
-"""Room above a known time where times are no whole numbers; a grid rounds each of them up."""
+"""Room that is added to a known time, the horizon of a program, where times are no whole numbers: a solver on
+a grid rounds each of them up."""
 ROUNDING = Fraction(1, 10**9)
-"""Relatively, of bounds that were computed in floats."""
+"""Relative error that is allowed for in bounds that were computed in floats."""
 
 
 @dataclass(frozen=True)
@@ -148,13 +151,13 @@ class TacclProgram(Options):
     Parameters
     ----------
     chunks
-        A shard.
+        The chunks of a shard.
     symmetry
-        Whether sends are alike under the sketch's symmetry or, without one, under automorphisms.
+        Whether sends are equal under the sketch's symmetry or, without one, under automorphisms.
     sketch
-        As of the method; None: all links of a network without switches.
+        The option of the method `taccl`; None: all links of a network without switches.
     size
-        M, where the sketch has none.
+        M, if the sketch gives none.
     """
 
     OWNER: ClassVar[str] = "model taccl"
@@ -201,7 +204,7 @@ class ChunkedProgram(Options):
     Parameters
     ----------
     chunks
-        A shard.
+        The chunks of a shard.
     """
 
     OWNER: ClassVar[str] = "model teccl"
@@ -219,7 +222,15 @@ class ChunkedProgram(Options):
 
 @dataclass(frozen=True)
 class SteppedProgram(ChunkedProgram):
-    """Options of SCCL's program: those of TE-CCL's, and S, the `steps`; 0: the fewest."""
+    """Options of SCCL's program.
+
+    Parameters
+    ----------
+    steps
+        S, the number of steps; 0: the fewest that the distances allow.
+
+    The other is that of `ChunkedProgram`.
+    """
 
     OWNER: ClassVar[str] = "model sccl"
 
@@ -239,9 +250,9 @@ def _checked(compiled: CompiledModel, seconds: float, proven: Fraction | None) -
 def _routing(topology: Topology, options: TacclProgram) -> SolverInstance:
     """TACCL's routing, equations 1 to 15.
 
-    Where all sends take the same, every time is a whole number of them. That loses no optimum: with the paths
-    fixed, the earliest starts are such numbers. So all columns are whole there, and a solver of whole numbers
-    has the model itself and no grid.
+    If all sends take the same time, all times are made whole multiples of it. That loses no optimum, because
+    with the paths fixed the earliest starts are such multiples. So all columns are whole, and a solver of
+    whole numbers solves the model itself, not an approximation on a grid.
     """
     from tutti.models.taccl.routing_model import WEIGHT, RoutingModel
     from tutti.models.taccl.sketch import Policy
@@ -251,13 +262,14 @@ def _routing(topology: Topology, options: TacclProgram) -> SolverInstance:
     compiled, seconds = timed(lambda: RoutingModel.of(costs, _horizon(costs)).m)
     if costs.alike and (compiled.value == np.rint(compiled.value)).all():
         compiled = replace(compiled, integer=frozen(np.ones(compiled.num_columns), np.bool_))
+    # A link's policy may reward its use: that takes `WEIGHT` at most off the objective, and off the bound.
     least = Fraction(costs.receiving) * (1 - (0 if costs.alike else ROUNDING))
     rewarded = any(link.policy is Policy.MAX for link in costs.demand.logical.links)
     return _checked(compiled, seconds, least - Fraction(WEIGHT) if rewarded else least)
 
 
 def _horizon(costs: Any) -> float:
-    """Return a time in which all can be routed: the greedy routing's, or that of one send after the other."""
+    """Return a time within which all can be routed: of the greedy routing, or of all sends in sequence."""
     from tutti.models.taccl.routing import greedy_routing
 
     first = greedy_routing(costs)
@@ -312,8 +324,8 @@ def _sccl(topology: Topology, options: SteppedProgram) -> SolverInstance:
 def _teccl(topology: Topology, options: ChunkedProgram) -> SolverInstance:
     """TE-CCL: the most reward within the epochs of a breadth-first schedule.
 
-    An epoch is a send on the slowest link. That schedule's rounds are such epochs, so there is a solution. No
-    demand is read before its chunk can be there, which bounds the reward.
+    An epoch is the time of a send on the slowest link. The rounds of that schedule are such epochs, so there
+    is a solution. The reward is bounded because no demand is read before its chunk can be there.
     """
     from tutti.models.sccl.search import breadth_first
     from tutti.models.teccl.epochs import SLOWEST, Epochs
@@ -342,19 +354,22 @@ def _teccl(topology: Topology, options: ChunkedProgram) -> SolverInstance:
 
 
 def _room(topology: Topology, options: ChunkedProgram | TacclProgram) -> int:
-    """Return the pairs of a chunk and a link."""
+    """Return the number of pairs of a chunk and a link."""
     return options.chunks * topology.num_ranks * topology.num_links
 
 
 def _routing_entries(topology: Topology, options: TacclProgram) -> int:
+    """Return about the number of nonzeros of TACCL's programs."""
     return 10 * _room(topology, options)
 
 
 def _stepped_entries(topology: Topology, options: SteppedProgram) -> int:
+    """Return about the number of nonzeros of SCCL's program."""
     return 3 * (options.steps or options.instance(topology).least_steps) * _room(topology, options)
 
 
 def _epoch_entries(topology: Topology, options: ChunkedProgram) -> int:
+    """Return about the number of nonzeros of TE-CCL's program."""
     return 5 * int(options.instance(topology).least_rounds) * _room(topology, options)
 
 

@@ -1,4 +1,8 @@
-"""The tasks of a study of solvers: one solver on one instance with one seed each; and who is right."""
+"""The tasks of a study of solvers, one solver on one instance with one seed each, and the judge of answers.
+
+`StudyTask.run` makes a row with what one solve claims, and the bounds that exact arithmetic proves from its
+answer. `judged` intersects the bounds of all rows of an instance, and says which answers are right or wrong.
+"""
 
 from __future__ import annotations
 
@@ -50,17 +54,19 @@ from tutti.topologies.text import parse_topology
 from tutti.topologies.units import MEGA
 
 TASK_FORMAT = "tutti.solve/1"
+"""A part of every task's key; results of another format are not continued."""
 LIMITS = frozenset({Termination.TIME_LIMIT, Termination.MEMORY_LIMIT, Termination.ITERATION_LIMIT})
 NO_ANSWER = frozenset({Termination.INFEASIBLE, Termination.UNBOUNDED, Termination.INFEASIBLE_OR_UNBOUNDED})
 RIGHT, WRONG, UNPROVEN, AGREED = "right", "wrong", "unproven", "agreed"
+"""The values of column ``answer``; an unproven optimum that two solvers claim is agreed."""
 MOST_POINTS = 300
-"""The largest number of points of a trace that are kept, without counting better incumbents."""
+"""The largest number of points of a trace that are kept, in addition to those with a better incumbent."""
 TINY = Fraction(1, 10**12)
-"""An optimum below this is judged absolutely."""
+"""The error of an optimum below this is relative to this number."""
 LOGS = "logs"
-"""The folder of a run in which they are."""
+"""The folder of a run that has the solvers' logs."""
 EXACT = ("lower_exact", "upper_exact")
-"""Bounds that a row proved, as fractions; columns of no table, for the intersection over all rows."""
+"""The bounds that a row proved, as texts of fractions: `judged` intersects and removes them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +84,7 @@ class StudyTask(Task):
     memory_limit
         Bytes.
     threads
-        Of the solver.
+        The number of threads of the solver.
     """
 
     known: Row
@@ -98,7 +104,7 @@ class StudyTask(Task):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The texts by which it is chosen, as it is by the whole text."""
+        """The texts by which ``--only`` chooses it: model, topology and solver."""
         return self.known["model"], self.known["topology"], self.solver.label
 
     def rows(self, status: str, message: str = "") -> list[Row]:
@@ -111,7 +117,7 @@ class StudyTask(Task):
     def run(self, place: Workplace) -> TaskOutcome:
         """Solve it, and check the answer."""
         logs, model = place.directory / LOGS, self.known["model"]
-        # The folder of the run may be out of reach.
+        # A worker on another machine may not see the folder of the run.
         log = logs / f"{self.key[:16]}.log" if self.table.keep_logs and logs.is_dir() else None
         options = self._options(log)
         needs = {Feature.MILP if is_mixed(model) else Feature.LP, *options.needs}
@@ -125,6 +131,7 @@ class StudyTask(Task):
         if presolved and presolve_loses_optima(instance.compiled):
             raise Unsupported(MIXED_PRESOLVE)
         points: list[Progress] = []
+        # The seed also permutes rows and columns; the answer is put back into the model's own order.
         result = solve(instance.compiled.permuted(self.order), backend.name, options, trace=points.append)
         result = _in_own_order(result, instance, self.order)
         with Stopwatch() as watch:
@@ -213,7 +220,7 @@ def _mixed(
 
 
 def _thinned(points: Sequence[Progress]) -> Sequence[Progress]:
-    """Return at most `MOST_POINTS` points: all better incumbents, and bounds with even steps between."""
+    """Return all points with a better incumbent, and at most `MOST_POINTS` evenly spaced others."""
     kept = [next(same) for _, same in groupby(points, key=lambda point: (point.incumbent, point.bound))]
     better = {i for i in range(len(kept)) if not i or kept[i].incumbent != kept[i - 1].incumbent}
     step = len(kept) // MOST_POINTS + 1
@@ -281,6 +288,7 @@ def _tasks_of(program: StudyProgram, config: StudyConfig) -> Iterator[StudyTask]
     known |= {"collective": str(collective(model.kind, topology.num_ranks)), "builder": "pyomo"}
     known |= {"topology": program.topology, "model": model.name}
     what = (topology_digest(topology), program.topology, program.model)
+    # Settings are in a key only where they are given, so that keys of studies without them stay the same.
     mixed = (table.clock, float(table.relative_gap)) if config.mixed else ()
     tolerance = {} if table.tolerance is None else {"tolerance": float(table.tolerance)}
     for solver, threads, seed in product(config.solvers, program.threads, program.seeds):
@@ -299,7 +307,7 @@ def _tasks_of(program: StudyProgram, config: StudyConfig) -> Iterator[StudyTask]
 
 
 def _arranged(tasks: Sequence[Task], outcomes: Outcomes) -> Iterator[list[Row]]:
-    """Yield all rows: what one proved judges the others."""
+    """Yield all rows: the bounds that one row proved judge the others of its instance."""
     yield scored(judged([row for _, outcome in outcomes(tasks) for row in outcome.rows]))
 
 
@@ -335,7 +343,8 @@ def _intersection(key: tuple[str, str], rows: Sequence[Row]) -> Bounds:
 def _judged(row: Row, lower: Fraction | None, upper: Fraction | None) -> Row:
     """Return the row with what is proven of its instance, and whether its answer is wrong.
 
-    An answer is right if the bounds meet, but for tolerances in a mixed-integer program.
+    An objective outside of the bounds by more than the tolerance is wrong. One inside is right if there are
+    bounds on both sides and, in a mixed-integer program, they are within the tolerance of each other.
     """
     certified = {"certified_lower": lower, "certified_upper": upper}
     more: Row = {name: None if bound is None else float(bound) for name, bound in certified.items()}
@@ -355,13 +364,14 @@ def _judged(row: Row, lower: Fraction | None, upper: Fraction | None) -> Row:
 
 
 def _false(row: Row, reached: Fraction | None) -> bool:
-    """Whether a mixed-integer program's row claims what own arithmetic refutes.
+    """Whether a mixed-integer program's row makes a claim that exact arithmetic refutes.
 
-    The incumbent breaks a row or is worse than its objective says; or the bound, or the claim that there is
-    no solution, excludes an incumbent of the value `reached`, which was checked.
+    Either the incumbent breaks a constraint, or is worse than its objective says. Or the bound, or the claim
+    that there is no solution, excludes a checked incumbent of the value `reached`.
     """
     objective, bound, value = row["objective"], row["bound"], row["worth"]
     sign = -1 if row["maximize"] else 1
+    # With the sign, smaller values are better in both senses.
     flattered = None not in (objective, value) and sign * (value - objective) > _room(objective)
     if row["feasible"] is False or flattered:
         return True
@@ -372,6 +382,7 @@ def _false(row: Row, reached: Fraction | None) -> bool:
 
 
 def _room(value: float) -> float:
+    """Return the tolerance for a value of a mixed-integer program."""
     return MIXED_TOLERANCE * max(1.0, abs(value))
 
 

@@ -6,12 +6,13 @@ after the other.
 
 - A collective of a forward pass or an input gradient (tensor parallel allreduce, expert all-to-all) blocks
   the compute that follows it.
-- A weight gradient's runs beside the compute. Allreduces of the last microbatch wait in a bucket until it
-  holds as much as `Plan.bucket` (DDP); reduce-scatters do not wait (FSDP).
+- The collective of a weight gradient runs beside the compute. Allreduces of the last microbatch wait in a
+  bucket until it holds as much as `Plan.bucket` (DDP); reduce-scatters do not wait (FSDP).
 - FSDP gathers a layer's weights while the `Plan.prefetch` layers before it compute.
 - Activations and their gradients go to the next stage beside the compute.
 
-Operations are played each on one stream, streams in order, an operation after those that it waits for.
+Each operation is played on one stream. It starts when the one before it on the stream, and all those that it
+waits for, have ended.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ BUCKETS = (Fraction(10**6), Fraction(10**7), Fraction(10**8), Fraction(10**9))
 """Sizes in bytes of the buckets that are tried; the best one is kept (A.1.4)."""
 FORWARD, BACKWARD = "forward", "backward"
 COMPUTE = "compute"
-"""A stage's stream beside its networks."""
+"""The name of a stage's stream that is no network."""
 SCHEDULES = ("1f1b", "gpipe", "interleaved")
 Clock = Callable[[Communication], float]
 """Returns the seconds of a collective."""
@@ -56,7 +57,7 @@ class Operation(NamedTuple):
     Parameters
     ----------
     key
-        By which others wait for it.
+        The name by which others wait for it.
     stream
         What it holds: the compute of a stage, or a network. One at a time, in the order of the list.
     seconds
@@ -66,7 +67,7 @@ class Operation(NamedTuple):
     label
         What it is, for those who look at it.
     stage
-        Who does it.
+        The stage that does it.
     """
 
     key: Hashable
@@ -78,12 +79,12 @@ class Operation(NamedTuple):
 
 
 class OperationGraph:
-    """Operations in an order in which each stands after all that it waits for.
+    """Operations, and an order of them in which each stands after all that it waits for.
 
     Parameters
     ----------
     operations
-        Those of a stream in its order; they may wait for any others.
+        The operations of each stream in its order. An operation may wait for any others, also later ones.
 
     Raises
     ------
@@ -102,7 +103,7 @@ class OperationGraph:
             raise InputError(f"{len(operations)} operations in an iteration; at most {MOST_OPERATIONS}")
         self.operations = operations
         self.before: list[list[int]] = []
-        """The numbers of those that each waits for, the one before it on its stream among them."""
+        """The numbers of the operations that each waits for, among them the one before it on its stream."""
         numbers, last = {one.key: number for number, one in enumerate(operations)}, dict[Hashable, int]()
         for number, one in enumerate(operations):
             ahead = [last[one.stream]] if one.stream in last else []
@@ -115,12 +116,12 @@ class OperationGraph:
             raise InputError(f"operations wait for each other in {circle}") from error
 
     def play(self, seconds: Sequence[float] | None = None) -> list[tuple[float, float]]:
-        """Return when each operation starts and ends, in seconds, each as early as can be.
+        """Return when each operation starts and ends, in seconds, each as early as possible.
 
         Parameters
         ----------
         seconds
-            For how long each holds its stream; None: as long as it says.
+            For how long each holds its stream; None: its own seconds.
         """
         lasts = [one.seconds for one in self.operations] if seconds is None else seconds
         times = [(0.0, 0.0)] * len(lasts)
@@ -137,11 +138,11 @@ class Plan(Options):
     Parameters
     ----------
     bucket
-        Bytes of gradients that are reduced together; None: the best of `BUCKETS`. 0: each layer's alone.
+        Bytes of gradients that are reduced together; None: the best of `BUCKETS`; 0: each layer's alone.
     schedule
-        Of the pipeline, one of `SCHEDULES`; None: interleaved where a stage has several chunks, else 1f1b.
+        One of `SCHEDULES`, for the pipeline; None: interleaved if a stage has several chunks, else 1f1b.
     prefetch
-        For how many layers ahead FSDP gathers weights; 0: nothing overlaps.
+        The number of layers ahead for which FSDP gathers weights; 0: no gather overlaps with compute.
     overlap
         Whether gradients are reduced beside the backward pass; else after it, all in one collective.
     """
@@ -154,16 +155,16 @@ class Plan(Options):
 
 @dataclass(frozen=True)
 class Job:
-    """A job.
+    """A training job.
 
     Parameters
     ----------
     name
-        As charts call it.
+        Its name in charts.
     workload, plan
-        The table, and how an iteration is run.
+        The table of layers, and the settings of an iteration.
     networks
-        The text of each group's, or what a file says of it.
+        For each group the text of its network, or the formula of its times that a file gives.
     """
 
     name: str
@@ -179,17 +180,17 @@ class Iteration:
     Parameters
     ----------
     seconds
-        From start to end; compute + bubble + weights + activations.
+        The time from start to end; compute + bubble + weights + activations.
     compute
         Compute of the stage that computes longest.
     bubble
-        What waiting for other stages adds, were communication free.
+        What waiting for other stages adds if communication takes no time.
     activations, weights
-        What collectives of activations (tp, ep, pp) add to that, and then those of weights (dp, fsdp).
+        What collectives of activations (tp, ep, pp) add to that, and those of weights (dp, fsdp) to the sum.
     bucket
         The bytes of a bucket.
     operations, times
-        What was played, and when each ran.
+        The operations that were played, and the start and end of each.
     """
 
     seconds: float
@@ -218,7 +219,7 @@ class Iteration:
 
 
 class Unit(NamedTuple):
-    """A layer's forward or backward of one microbatch; `first` and `last` of its part of the model."""
+    """A layer's pass, forward or backward, for one microbatch; it may be the first or last of its part."""
 
     phase: str
     part: int
@@ -229,18 +230,18 @@ class Unit(NamedTuple):
 
 
 def iterate(workload: Workload, clock: Clock, networks: Callable[[str], Hashable], plan: Plan) -> Iteration:
-    """Return the iteration with the best bucket, taken apart.
+    """Return the iteration with the best bucket, and the parts of its time.
 
     Parameters
     ----------
     workload
-        The table.
+        The table of layers.
     clock
-        How long a collective takes.
+        Returns the seconds of a collective.
     networks
-        Returns what a group's collectives hold: groups with the same one take turns.
+        Returns the network of a group; collectives of groups with the same network take turns.
     plan
-        How it is run.
+        The settings.
 
     Raises
     ------
@@ -260,6 +261,7 @@ def iterate(workload: Workload, clock: Clock, networks: Callable[[str], Hashable
         if _group(one) is None:
             compute[one.stream] += one.seconds
 
+    # The parts are differences between the times with all, some and none of the collectives free.
     def lasted(free: Collection[str]) -> float:
         return _end(program.play([0.0 if _group(one) in free else one.seconds for one in program.operations]))
 
@@ -309,13 +311,14 @@ def operations(
 
 
 def check_length(workload: Workload) -> None:
-    """Refuse what has too many operations to be played.
+    """Refuse a workload with too many operations to be played.
 
     Raises
     ------
     InputError
-        If there are.
+        If it is certain that there are more than `MOST_OPERATIONS`.
     """
+    # With `alike` each stage has all layers. A layer computes at least once forward and twice backward.
     stages = workload.parallelism.pp if workload.alike else 1
     least = 3 * workload.microbatches * len(workload.layers) * stages
     if least > MOST_OPERATIONS:
@@ -324,7 +327,29 @@ def check_length(workload: Workload) -> None:
 
 @dataclass
 class _Stage:
-    """Writes down what one stage does."""
+    """Collects the operations of one stage.
+
+    Parameters
+    ----------
+    stage, units
+        The stage, and its passes in the order in which it does them.
+    workload, clock, networks, plan
+        As in `iterate`.
+    made
+        The operations so far.
+    gathers
+        For each unit, in order, what its compute waits for: its weights' allgather, if there is one.
+    ends
+        For each unit the key of the operation after which the next one may begin.
+    forward
+        The last forward operation of each part and microbatch.
+    gradients
+        The reductions of gradients that the optimizer waits for.
+    bucket
+        Bytes of gradients that wait for their allreduce, by group.
+    computed
+        The last compute operation.
+    """
 
     stage: int
     units: list[Unit]
@@ -354,13 +379,17 @@ class _Stage:
         return self.made
 
     def _gather(self, number: int) -> None:
-        """Issue the allgathers of the weights of the layers up to `prefetch` ahead."""
+        """Issue the allgathers of the weights of the layers up to `prefetch` ahead.
+
+        A gather begins once the layer that is `prefetch` + 1 before its own has ended.
+        """
         while len(self.gathers) <= min(number + self.plan.prefetch, len(self.units) - 1):
             free = len(self.gathers) - self.plan.prefetch - 1
             after = (self.ends[free],) if free >= 0 else ()
             self.gathers.append(self._communicate(self.units[len(self.gathers)].layer.weights, after))
 
     def _passes(self, number: int, unit: Unit) -> None:
+        """Add the operations of a unit, and what it sends to another stage."""
         layer, before = unit.layer, (*self.gathers[number], *self._before(unit))
         if unit.phase == FORWARD:
             before = self._blocking(f"{layer.name}, forward", layer.forward, before)
@@ -383,18 +412,19 @@ class _Stage:
             self.made.append(Operation(key, stream, seconds, before, what, self.stage))
 
     def _before(self, unit: Unit) -> tuple[Hashable, ...]:
-        """Return the layer before a layer, here or in another stage, for which it waits."""
+        """Return the keys for which a unit waits: the unit before it, here or in another stage."""
         if not unit.first:
             return (self.ends[-1],)
         if self._neighbour(unit, -1) is not None:
-            return ((unit.phase, unit.part, unit.microbatch),)
+            return ((unit.phase, unit.part, unit.microbatch),)  # what the other stage sends, see `_passes`
         return (self.forward[unit.part, unit.microbatch],) if unit.phase == BACKWARD else ()
 
     def _blocking(self, label: str, one: Pass, before: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
-        """Do a pass, and then its collective; what follows waits for that."""
+        """Add a pass and its collective; return the keys for which the next pass waits."""
         return self._communicate(one.communication, (self._compute(label, one.seconds, before),))
 
     def _gradient(self, what: Communication, unit: Unit) -> None:
+        """Reduce a layer's gradients, or put them into a bucket, which is reduced when it is full."""
         if not _waits(what):
             self.gradients += self._communicate(what, (self.computed,))
         elif unit.microbatch == self.workload.microbatches - 1:
@@ -408,7 +438,7 @@ class _Stage:
         self.gradients += self._communicate(what, (self.computed,))
 
     def _communicate(self, what: Communication | None, after: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
-        """Do a collective, and return what follows waits for; a group of one rank does none."""
+        """Add a collective and return the keys to wait for; a group of one rank has no collectives."""
         if what is None or self.workload.parallelism.size(what.group) == 1:
             return after
         key, stream = (self.stage, len(self.made)), (self.stage, self.networks(what.group))
@@ -416,6 +446,7 @@ class _Stage:
         return (key,)
 
     def _compute(self, label: str, seconds: float, after: tuple[Hashable, ...]) -> Hashable:
+        """Add an operation of the stage's compute stream, and return its key."""
         self.computed = (self.stage, len(self.made))
         self.made.append(Operation(self.computed, (self.stage, COMPUTE), seconds, after, label, self.stage))
         return self.computed
@@ -429,9 +460,9 @@ class _Stage:
 def stage_order(workload: Workload, schedule: str | None, stage: int) -> Iterator[tuple[str, int, int]]:
     """Yield phase, chunk and microbatch in the order in which a stage does them.
 
-    GPipe: all forward, then all backward (Huang et al. 2019). 1F1B: as few forward ahead as fill the
-    pipeline, then one of each in turn (Narayanan et al. 2019). Interleaved: the same over several chunks a
-    stage (Narayanan et al. 2021, section 2.2).
+    GPipe does all forward passes, then all backward (Huang et al. 2019). 1F1B begins with one forward pass
+    for each later stage, and then does one forward and one backward in turn (Narayanan et al. 2019).
+    Interleaved does the same over several chunks a stage (Narayanan et al. 2021, section 2.2).
 
     Raises
     ------
@@ -445,11 +476,13 @@ def stage_order(workload: Workload, schedule: str | None, stage: int) -> Iterato
         raise InputError(f"{chunks} chunks a stage; only interleaved has several, and it needs 2 or more")
     if interleaved and count % stages:
         raise InputError(f"{count} microbatches don't divide over {stages} stages, as interleaved needs")
+    # `ahead` counts the forward passes before the first backward pass.
     if interleaved:
         ahead = 2 * ahead + (chunks - 1) * stages
     ahead = total if schedule == "gpipe" or (interleaved and count == stages) else min(ahead, total)
 
     def turn(number: int, phase: str) -> tuple[str, int, int]:
+        # Interleaved: `stages` microbatches pass through one chunk, and then through the next chunk.
         lap, place = divmod(number, stages * chunks)
         chunk, micro = divmod(place, stages)
         return phase, chunk if phase == FORWARD else chunks - 1 - chunk, lap * stages + micro

@@ -61,7 +61,7 @@ def read_simai(path: Path | str, parallelism: Parallelism | None = None) -> Work
     Parameters
     ----------
     path
-        Of the file.
+        The path of the file.
     parallelism
         The groups, with the file's tp, pp and ep; without it the file's first line must have ``all_gpus``.
 

@@ -79,12 +79,12 @@ class Parallelism(Options):
 
     @property
     def replicas(self) -> int:
-        """Ranks that share the batch."""
+        """The number of ranks that share the batch."""
         return self.dp * self.fsdp
 
     @property
     def ranks(self) -> int:
-        """All ranks."""
+        """The number of all ranks."""
         return self.tp * self.pp * self.replicas
 
     def size(self, group: str) -> int:
@@ -115,11 +115,11 @@ class Communication(Options):
     Parameters
     ----------
     kind
-        Which (`schedules.collective.Kind`), or `SEND`.
+        The kind of collective (`schedules.collective.Kind`), or `SEND`.
     size
         M in bytes, as everywhere: of an allgather all that is gathered, of an all-to-all what a rank holds.
     group
-        Of `GROUPS`.
+        The group of ranks, one of `GROUPS`.
 
     Raises
     ------
@@ -184,7 +184,7 @@ class Layer:
 
     @property
     def communications(self) -> tuple[Communication, ...]:
-        """All of them."""
+        """The collectives of all passes, and that of the weights."""
         found = (*(one.communication for one in self.passes), self.weights)
         return tuple(one for one in found if one is not None)
 
@@ -196,13 +196,13 @@ class Workload(Options):
     Parameters
     ----------
     name
-        Of the model.
+        The name of the model.
     layers
         In forward order; of all stages, or with `alike` of one.
     parallelism
         The groups.
     microbatches
-        Of an iteration.
+        The number of microbatches of an iteration.
     boundary
         Bytes that a stage of a pipeline sends to the next.
     chunks
@@ -388,7 +388,7 @@ class Scheduled:
 
     @property
     def ranks(self) -> int:
-        """All of the network."""
+        """The number of ranks of the network."""
         return _network(self.name).num_ranks
 
     def time(self, what: Communication) -> float:

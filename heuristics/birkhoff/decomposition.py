@@ -123,6 +123,8 @@ def _decompose(left: Int64Array, target: Int32Array, weight: Int64Array) -> int:
     while least * 2 <= remaining:
         least *= 2
     while remaining > 0:
+        # Invariant: all rows and columns of `left` sum to `remaining`, so a perfect matching on its positive
+        # entries exists. `least` only falls, so that large weights are taken first.
         while not _matched(left, least, found):
             least //= 2
         smallest = left[0, to[0]]
@@ -171,6 +173,8 @@ def _augmented(left: Int64Array, least: int, start: int, found: _Matching) -> bo
                 queue[tail] = by[column]
                 tail += 1
                 continue
+            # A free column: exchange along the path back to the start, so that every row on it keeps a
+            # column.
             free = column
             while True:
                 other = before[free]

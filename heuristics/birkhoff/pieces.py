@@ -157,6 +157,8 @@ def _fill(
             if (j != arrival) != (moves % 2 == 1):
                 continue
             while unsent[i, j] > 0 and state.quota[place, turn] > 0:
+                # Invariant: pieces of a quota take the stages in order, as far as each stage has room for
+                # this pair.
                 while state.left[place, turn] == 0:
                     state.stage[place, turn] += 1
                     stage = state.stage[place, turn]

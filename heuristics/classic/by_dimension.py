@@ -195,7 +195,7 @@ def by_dimension(
     Parameters
     ----------
     name, summary
-        Of the method, for users.
+        The method's name and summary, for users.
     orders
         From the network, its dimensions and the number of chunks, the order in which each chunk is reduced.
     """

@@ -63,6 +63,7 @@ def _transfers(what: Collective) -> int:
 
 
 def _one_step(problem: Problem) -> Schedule:
+    """Return the transfers of a collective as one step, each rank's in its turn."""
     what = problem.collective
     item, source, target = _deliveries(what)
     place = np.zeros(what.num_ranks, dtype=np.int64)
@@ -70,6 +71,7 @@ def _one_step(problem: Problem) -> Schedule:
     for members in what.members:
         place[list(members)], size[list(members)] = np.arange(len(members)), len(members)
     turn = (place[target] - place[source]) % size[source]
+    # Rows of a step are sent in their order: rank i sends to i + 1 first, so no two begin at one receiver.
     order = np.lexsort((turn, what.items.group[item]))  # group by group, like separate collectives
     return schedule_of_steps(problem, StepTransfers.of(1, source, target, item).kept(order))
 
@@ -89,6 +91,7 @@ def _deliveries(what: Collective) -> tuple[Int64Array, Int64Array, Int64Array]:
 
 
 def _of_item(items: Items, item: int, members: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array]:
+    """Return (item, source, target) from every start of an item to every end, also from a rank to itself."""
     start = members if items.start[item] == EVERYONE else items.start[[item]].astype(np.int64)
     end = members if items.end[item] == EVERYONE else items.end[[item]].astype(np.int64)
     source, target = np.repeat(start, len(end)), np.tile(end, len(start))

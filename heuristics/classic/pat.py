@@ -6,17 +6,19 @@ at distance y receives it from the one at y less its lowest one bit, so that the
 there is least to send. All trees grow in parallel, and all data between two ranks in one step is one message,
 *aggregated*. With at most A shards a message, let T be the least power of two with ceil(N/T) <= A. Then
 
-* the tops of the trees, distances that are multiples of T, take ceil(log2 ceil(N/T)) steps, in which the
-  number of shards doubles.
-* the bottoms, the T - 1 distances below each of these, are traversed depth first, one a step, with the shards
-  of all tops together. So a rank keeps at most A log2 T shards to send on, of N.
+* the tops of the trees are the distances that are multiples of T. They take ceil(log2 ceil(N/T)) steps, and
+  in each the number of shards in a message doubles.
+* the bottoms are the T - 1 distances below each top. They are traversed depth first, one a step, with the
+  shards of all tops in one message. So of the N shards a rank keeps at most A log2 T to send on.
+
+The number of steps is
 
 .. math::
 
     \lceil \log_2 \lceil N/T \rceil \rceil + \min(T, N) - 1
 
-steps are ceil(log2 N) where all may be aggregated (T = 1) and N - 1 where nothing is (A = 1). A
-reduce-scatter is the reverse. (NCCL makes no allreduce of the two; here there is one.)
+This is ceil(log2 N) where all may be aggregated (T = 1) and N - 1 where nothing is (A = 1). A reduce-scatter
+is the reverse. NCCL makes no allreduce of the two, but here there is one.
 """
 
 from __future__ import annotations
@@ -82,6 +84,7 @@ def trees(ranks: int, aggregation: int = 0) -> StepTransfers:
         span *= 2
     tops = [1 << bit for bit in reversed(range((ranks - 1).bit_length())) if 1 << bit >= span]
     far = [(hop, np.arange(hop, ranks, 2 * hop)) for hop in tops]
+    # A distance is reached from itself less its lowest one bit, `at & -at`.
     near = [(at & -at, np.arange(at, ranks, span)) for at in _depth_first(0, span) if at < ranks]
     owner = np.arange(ranks)[:, None]
     return StepTransfers.joined(

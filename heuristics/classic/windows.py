@@ -332,6 +332,8 @@ def _search(search: _WindowSearch, rng: np.random.Generator, effort: int) -> boo
     begin, end = work, min(effort, TUNING.most * work // TUNING.rounds)
     while steps > 1 and work < end:
         kind, step = int(rng.random() * kinds), 1 + int(rng.random() * (steps - 1))
+        # Simulated annealing: Metropolis's rule with its random number drawn first; it cools as the effort is
+        # spent.
         limit = -TUNING.heat * cost / kinds * (end - work) / (end - begin) * np.log(1 - rng.random())
         looked, more = _change(search, kind, step, limit)
         work += looked + 1

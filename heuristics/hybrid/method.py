@@ -106,7 +106,7 @@ def exchanges(chain: Chain, ranks: Int64Array) -> list[ChainTransfers]:
     Parameters
     ----------
     chain
-        Of digits whose radices have the product N.
+        A chain of digits whose radices have the product N.
     ranks
         int64, shape (N,): the rank at each place, the first digit the most significant.
     """

@@ -1,11 +1,10 @@
 """The order of GPUs in each channel: along NVLinks inside a host, and between hosts on one rail.
 
-Where a host's GPUs are on a switch, channels take them in their order. Where GPUs are linked to each other,
-as on DGX-1, channels follow all rounds of the GPUs that were found (`rounds`), each in both directions. No
-two rounds share a link. On several hosts, channels begin at evenly spaced places, or at places nearby where
-no other channel enters or leaves. So each channel has its own adapters if there are enough. In every second
-host rings run backwards: a ring then enters a host at the place at which it left the host before, which is on
-the same rail (NCCL does so by default, ``NCCL_CROSS_NIC=2``).
+If a host's GPUs are on a switch, channels take them in their order. If GPUs are linked to each other, as on
+DGX-1, channels follow rounds of the GPUs that share no link (`rounds`). On several hosts, channels begin at
+evenly spaced places, or at places nearby where no other channel enters or leaves. So each channel has its own
+adapters if there are enough. In every second host rings run backwards: a ring then enters a host at the place
+at which it left the host before, which is on the same rail (NCCL does so by default, ``NCCL_CROSS_NIC=2``).
 """
 
 from __future__ import annotations
@@ -148,6 +147,7 @@ def over_parallel_links(schedule: Schedule) -> Schedule:
     taken = group[table.links[table.offsets[schedule.route][row] + np.arange(len(row)) - offsets[row]]]
     key = order[row].astype(np.int64) * len(pairs) + taken
     sort = np.argsort(key, kind="stable")
+    # `turn` numbers the messages of a step between two nodes: each takes the next of their links.
     turn = np.empty(len(row), dtype=np.int64)
     turn[sort] = np.arange(len(row)) - np.searchsorted(key[sort], key[sort])
     links = np.argsort(group, kind="stable")[offsets_of(sizes)[taken] + turn % sizes[taken]].astype(np.int32)
@@ -189,6 +189,7 @@ def rounds(links: Int64Array) -> list[list[int]]:
 
     def extend(chosen: list[int], free: Int64Array, fitting: Int64Array) -> None:
         nonlocal best, looked
+        # Branch and bound: a place has a link out for each further round, so `most` rounds can be reached.
         looked += 1
         best = max(best, chosen, key=len)
         most = len(chosen) + int(free.reshape(links.shape).sum(axis=1).min())

@@ -37,7 +37,8 @@ class ChannelSearch(NamedTuple):
     least_part: float
     """Fraction of the best channels' speed below which channels are not tried."""
     few: int
-    """Largest number of channels that are split in two halves at any speed above `duplicated`."""
+    """Largest number of channels that are split in two at any speed from `duplicated` on. More channels are
+    split at speeds from the generation's `whole` on."""
     duplicated: float
     """Least speed of a channel that is split, in GB/s."""
 
@@ -80,7 +81,17 @@ class NcclOptions(HostOptions):
 
 
 def cluster_of(topology: Topology, hosts: Hosts, every: Int64Array, options: NcclOptions) -> NcclCluster:
-    """Return the machine for the model: a network with these hosts, whose places have these rounds."""
+    """Return the machine for the model.
+
+    Parameters
+    ----------
+    topology, hosts
+        The network and its hosts.
+    every
+        The rounds through a host's GPUs that share no link, one a row (`channels.rounds_of`).
+    options
+        The options of NCCL's model.
+    """
     count, gpus = hosts.ranks.shape
     inside = _inside(topology, hosts)
     name = options.generation or _nearest(inside)
@@ -91,6 +102,7 @@ def cluster_of(topology: Topology, hosts: Hosts, every: Int64Array, options: Ncc
         share = min(1.0, channels.number / options.channels)
         channels = Channels(options.channels, channels.inside * share, channels.between * share)
     switched = switches_of_hosts(topology, hosts) is not None
+    # With one host and one round, the rings of all channels have the same order.
     return NcclCluster(
         generation=name,
         hosts=count,
@@ -143,7 +155,7 @@ def _fitting(speed: float, most: float, adapters: FloatArray | None) -> int:
 
 
 def _switched(known: Generation, most: float, hosts: int, gpus: int, rings: Channels) -> Channels:
-    """Return the channels of NVLS: on one host 16 that share what its GPUs have, else those of rings."""
+    """Return the channels of NVLS: on one host 16 that share its GPUs' bandwidth, else those of rings."""
     if hosts > 1:
         return rings
     total = most * gpus / max(1, gpus - 1)
@@ -185,6 +197,7 @@ def _adapters(topology: Topology, hosts: Hosts) -> FloatArray:
     """Return the GB/s of each link that leaves a host, for the host with the least in all."""
     links = np.flatnonzero(_leaving(topology, hosts))
     of, rates = hosts.of[topology.source[links]], _rates(topology)[links]
+    # All hosts run the same channels, so the host with the least bandwidth decides.
     least = int(np.bincount(of, rates, minlength=len(hosts.ranks)).argmin())
     return rates[of == least]
 

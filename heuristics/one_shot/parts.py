@@ -139,7 +139,7 @@ class _Making:
                 self.copies.append(np.stack([self.ways.outward(near, rank), rank, step]))
 
     def part(self) -> OneShotPart:
-        """Return all of it."""
+        """Return the part with all sums and copies so far."""
         chunk, toward, step = np.concatenate(self.sums, axis=1)
         along, target, later = np.concatenate(self.copies, axis=1)
         return OneShotPart(np.concatenate(self.copy_of), chunk, toward, step, along, target, later, self.held)

@@ -1,18 +1,20 @@
 """Allgather and allreduce on machines whose switches multicast (and add), as fast as the adapters allow.
 
-Rank (b, g), of B machines of G ranks, looks after a shard. Its *hop-h* job is the shard of (b + h, g):
+There are B machines of G ranks, N in all, and each rank owns a shard. In an allreduce, for each hop h from 0
+to B - 1,
 
-* *gather* ranks of its machine send theirs *up* to the switch, which adds them; the sum comes *down* to it,
-* which sends it *across* to (b + h, g), for h > 0. So a shard is summed at its owner.
-* *spread* the owner sends the sum across to (b + h, g), which sends it up to the switch; it multicasts it
-  down to the others. For h = 0 the owner itself does.
+* *gather*: the ranks of a machine b send what they have of the shard of rank (b + h, g) *up* to their switch,
+  which adds it. The sum comes *down* to rank (b, g), which for h > 0 sends it *across* to (b + h, g). So all
+  sums of a shard meet at its owner.
+* *spread*: for h > 0 the owner (b, g) sends the whole sum across to (b + h, g). That rank, or for h = 0 the
+  owner itself, sends it up to its switch, which multicasts it down to the other ranks of the machine.
 
-So a rank sends 2 (B - 1)/N M by its adapter, at n bytes/s, and M by its port, at v. If n is slow and the
-adapter never waits, the time is 2 (B - 1)/N M/n, which is the partition bound for machines, and an α a
-message. The messages across grow from small ones when sums are gathered, and shrink to small ones when they
-are spread. So the adapter begins soon and ports are soon done. Each shard has two halves. The first is summed
-first and spread while the second is summed. Ports first do jobs that adapters wait for or brought, and jobs
-of hop 0 when there is nothing else. Small shards are not cut.
+So a rank sends 2 (B - 1)/N M by its adapter, at n bytes/s, and M by its port. If n is slow and the adapter
+never waits, the time is 2 (B - 1)/N M/n, which is the partition bound for machines, and an α a message. The
+messages across grow from small ones when sums are gathered, and shrink to small ones when they are spread. So
+the adapter begins soon and ports are soon done. Each shard has two halves. The first is summed first and
+spread while the second is summed. Ports first do jobs that adapters wait for or brought, and jobs of hop 0
+when there is nothing else. Small shards are not cut.
 
 An allgather only spreads. All data that comes down to a rank from the others of its machine is one message,
 as the switch holds what they sent up. Without a switch that multicasts it would be a message, and an α, from
@@ -40,6 +42,7 @@ SHARES, LEAST, PARTS = (0.15, 0.2, 0.25, 0.3, 0.4, 1.0), (4.0, 6.0, 8.0, 12.0), 
 sent, but at least this multiple of the bytes of α. Jobs of hop 0 have this number of parts; if it is one,
 shards of sums have no halves."""
 MOST_MACHINES = 16
+"""Largest number of machines. A larger value allows more jobs, which are played for each set of values."""
 
 
 class SwitchDirection(IntEnum):
@@ -51,7 +54,7 @@ class SwitchDirection(IntEnum):
 
 
 class RankMessage(NamedTuple):
-    """A message of every rank: units `low` to `high` of shards by their hop; whether it adds."""
+    """A message of every rank, with units `low` to `high` of the shards of a hop; gathered ones are added."""
 
     way: SwitchDirection
     adds: bool
@@ -70,12 +73,12 @@ class Course:
 
 
 def can_aggregate(topology: Topology, found: Machines) -> bool:
-    """Whether the machines' switches add and multicast; not of too many machines."""
+    """Whether the machines' switches add and multicast, and there are at most `MOST_MACHINES`."""
     return can_multicast(topology, found) and _switches(topology, found) <= topology.aggregate
 
 
 def can_multicast(topology: Topology, found: Machines) -> bool:
-    """Whether the machines' switches multicast; not of too many machines."""
+    """Whether the machines' switches multicast, and there are at most `MOST_MACHINES`."""
     return len(found.rank) <= MOST_MACHINES and _switches(topology, found) <= topology.multicast
 
 
@@ -84,7 +87,7 @@ def _switches(topology: Topology, found: Machines) -> set[int]:
 
 
 def fastest_course(load: MachineCosts, *, adds: bool) -> Course:
-    """Return the course that ends first, of those tried; one that `adds` makes what it spreads."""
+    """Return the course that ends first, of those tried; if it `adds`, it gathers before it spreads."""
     alphas = load.adapter_alpha / load.adapter
     tried = itertools.product(SHARES, LEAST, PARTS)
     courses = (play(load, share, int(least * alphas), parts, adds=adds) for share, least, parts in tried)
@@ -101,35 +104,36 @@ def play(load: MachineCosts, share: float, least: int, parts: int, *, adds: bool
     waiting = _waiting(jobs)
     line = [number for number, job in enumerate(jobs) if job.way is SwitchDirection.ACROSS][::-1]
     ready = {number for number, before in enumerate(waiting) if not before}
-    free, start, over = dict.fromkeys(SwitchDirection, 0.0), [0.0] * len(jobs), [0.0] * len(jobs)
-    may = [0.0] * len(jobs)
+    free, start, ended = dict.fromkeys(SwitchDirection, 0.0), [0.0] * len(jobs), [0.0] * len(jobs)
+    earliest = [0.0] * len(jobs)
     followers: list[list[int]] = [[] for _ in jobs]
     for number, before in enumerate(waiting):
         for other in before:
             followers[other].append(number)
     order = []
+    # Invariant: jobs are taken in the order of their starts, because each waits until others have ended.
     while ready:
         able = [
             number for number in ready if jobs[number].way is not SwitchDirection.ACROSS or number == line[-1]
         ]
-        now, _, chosen = min((max(free[jobs[n].way], may[n]), _rank(jobs[n]), n) for n in able)
+        now, _, chosen = min((max(free[jobs[n].way], earliest[n]), _rank(jobs[n]), n) for n in able)
         job = jobs[chosen]
         held, late = _lasts(load, job)
-        start[chosen], free[job.way], over[chosen] = now, now + held, now + held + late
+        start[chosen], free[job.way], ended[chosen] = now, now + held, now + held + late
         ready.discard(chosen)
         order.append(chosen)
         if job.way is SwitchDirection.ACROSS:
             line.pop()
         for other in followers[chosen]:
             waiting[other].discard(chosen)
-            may[other] = max(may[other], over[chosen])
+            earliest[other] = max(earliest[other], ended[chosen])
             if not waiting[other]:
                 ready.add(other)
-    return Course([jobs[n] for n in order], [start[n] for n in order], max(over))
+    return Course([jobs[n] for n in order], [start[n] for n in order], max(ended))
 
 
 def _jobs(load: MachineCosts, share: float, least: int, parts: int, *, adds: bool) -> list[RankMessage]:
-    """Return all jobs."""
+    """Return all jobs; those of adapters are in the order in which these do them."""
     middle = load.shard // 2 if adds and parts > 1 else 0
     halves = [(0, middle), (middle, load.shard)]
     # Gathering is spreading backwards, so that the half that is spread last is gathered first.
@@ -165,9 +169,10 @@ def _across(
 
 
 def _waiting(jobs: list[RankMessage]) -> list[set[int]]:
-    """Return for each job those that must end before."""
+    """Return for each job the jobs that must end before it begins."""
     number = {job: place for place, job in enumerate(jobs)}
     last = {False: SwitchDirection.ACROSS, True: SwitchDirection.DOWN}
+    # The last jobs of gathering: what spreads first waits for those that have some of its units.
     sums = [
         (job.low, job.high, place)
         for place, job in enumerate(jobs)
@@ -234,7 +239,7 @@ def schedule_of_course(problem: Problem, found: Machines, shard: int, course: Co
 
 
 def _rows(found: Machines, job: RankMessage) -> Int64Array:
-    """Return item and route of what all ranks send or receive, (rows, 2). Routes: see `_routes`."""
+    """Return item and route (`_routes`) of all that ranks send or receive in a job, shape (rows, 2)."""
     boxes, ranks = found.rank.shape
     shape = (boxes, ranks, ranks)
     box, at, other = (axis.ravel() for axis in np.indices(shape))

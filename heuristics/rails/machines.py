@@ -180,7 +180,7 @@ class MachineTimeline(NamedTuple):
 
 @kernel
 def play(load: MachineCosts, rule: SendRule, end: int) -> MachineTimeline:
-    """Return the timeline; invariant: all is decided until now, `told` is `known` and what is under way."""
+    """Return the timeline; invariant: all is decided until now, `told` is `known` and all that is sent."""
     times, units = np.zeros((4, MOST)), np.zeros((4, MOST), np.int64)
     streams = np.zeros((2, MOST, load.ranks), np.int64)
     port = PortMessages(times[0], times[1], units[0], streams[0], streams[1])
@@ -197,6 +197,7 @@ def play(load: MachineCosts, rule: SendRule, end: int) -> MachineTimeline:
             break
         far = rule.distances[turn]
         total = _news(known, told, far)
+        # A turn with nothing new is skipped; after a whole round of them time moves to the next event.
         if total == 0 and skipped < len(rule.distances) - 1:
             skipped, turn = skipped + 1, (turn + 1) % len(rule.distances)
             continue
@@ -232,6 +233,7 @@ def _bring(load: MachineCosts, rule: SendRule, end: int, state: _TimelineProgres
             until = 2 * hop
         until = min(end, until * load.shard)
         count[_NEED] = min(until - cut, max(rule.least, int(rule.share * (end - cut)), 1))
+        # The data that can have arrived by now, if the message began when the adapter was free.
         came = int((clock[_NOW] - clock[_FREE] - 2 * load.adapter_alpha) / load.adapter + SLACK)
         last = min(cut + came, until)
         start = clock[_FREE]

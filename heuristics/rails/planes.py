@@ -284,6 +284,8 @@ def _grown(net: Net, hops: Int64Array, slack: int, rounds: int) -> Int64Array:
         for root in range(net.places):
             most = max(load.max(), 1e-300)
             for link in range(len(load)):
+                # The price of a link grows exponentially with its load, as in approximations of
+                # multicommodity flows.
                 price[link] = net.seconds[link] * np.exp(STEEPNESS * load[link] / most)
             tree = routes[number, root]
             _grow(net, price, hops[root], slack, root, tree)

@@ -250,6 +250,7 @@ def _send(
     made.route[message], made.start[message], made.first[message + 1] = route, start, part
     counts[_MESSAGES], counts[_PARTS], progress.news[route] = message + 1, part, 0
     tail = free[first] = start + net.alpha[first] + news * net.seconds[first]
+    # The second link is entered α after the first, or once it is free.
     if second >= 0:
         entered = max(start + net.alpha[first], free[second])
         free[second] = entered + net.alpha[second] + news * net.seconds[second]

@@ -2,14 +2,15 @@
 
 With a plan's messages, their routes and their order fixed, all constraints on its times are linear:
 
-    minimise T.
+    minimize T.
     begin(m, l) >= begin(k, l) + α(l) + load(k) / b(l)                          k before m on link l.
     start(m) >= start(k) + latency(k) + load(k) / b(k)                          k brings what m carries.
     T >= start(m) + latency(m) + load(m) / b(m)                                 each message m.
     begin(m, l) = start(m) + enter(m, l) + lag(m, l) load(m);  b(m) is the least on m's route.
     load(m) = the sizes of the parcels in m;  the parcels of an item sum to it.
 
-Hundreds of cuts move together, while a search moves one at a time.
+Here k and m are messages, and loads are in units. All cuts between parcels move together, while a search
+moves one at a time.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def best_cuts(
     Returns
     -------
     int64 array of shape (parcels,), or None
-        Units, rounded; those of an item keep their sum. None: no solution in time.
+        Units, rounded; the parcels of an item keep their sum. None: no solution in time.
     """
     from scipy.optimize import linprog  # slow to import
     from scipy.sparse import coo_array, diags_array, hstack
@@ -53,6 +54,8 @@ def best_cuts(
     total = np.bincount(own, plan.size).astype(np.int64)
     unit = float(total.max())
 
+    # Each row is start[first] - start[then] + rate load[first] - late load[then] <= -wait: pairs on a link,
+    # then pairs of bringer and carrier, then each message and T. Times are over `end` and loads over `unit`.
     every = np.arange(count)
     link_pairs = _in_turn(roads, kind)
     data = _brought(plan, slot, message, count)
@@ -87,10 +90,11 @@ def best_cuts(
 def _in_turn(
     roads: Roads, kind: Int32Array
 ) -> tuple[Int64Array, Int64Array, FloatArray, FloatArray, FloatArray]:
-    """Return pairs of messages that follow each other on a link, and the seconds between.
+    """Return pairs of messages that follow each other on a link, and the seconds between their starts.
 
-    These are a number, some for each unit of the first message, and fewer for each of the second.
+    The seconds are a constant, plus some for each unit of the first, less some for each unit of the second.
     """
+    # Invariant of the plan: messages are numbered by their starts, so a stable sort keeps a link's order.
     hops = np.diff(roads.first)[kind]
     message = np.repeat(np.arange(len(kind)), hops)
     hop = roads.first[kind][message] + np.arange(len(message)) - offsets_of(hops)[message]
@@ -104,8 +108,9 @@ def _in_turn(
 
 
 def _brought(plan: TransferSequence, slot: Int32Array, message: Int64Array, count: int) -> Int64Array:
-    """Return messages that bring data which another carries, as pairs: the first · count + the other."""
+    """Return pairs of messages, as first · count + second: the first brings data that the second carries."""
     goal = plan.goal[slot]
+    # A transfer waits for all transfers that end in the cell where it begins.
     order = np.argsort(goal, kind="stable")
     low = np.searchsorted(goal[order], plan.origin[slot], "left")
     high = np.searchsorted(goal[order], plan.origin[slot], "right")

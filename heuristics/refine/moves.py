@@ -47,6 +47,8 @@ def _put(
     skip = _steps(rng)
     before, place = NONE, length
     for at in range(length):
+        # The candidates are the messages of the class that start at the moment or later. `skip` of them are
+        # passed over; a negative number chooses the last message before the moment.
         if begins[at] and kind_of[route[slot[at]]] == kind:
             if start[at] < moment:
                 before = at
@@ -216,6 +218,7 @@ def _reroute(
     if road == plan.route[transfer]:
         return False
     other = roads.target[road] if up else roads.source[road]
+    # Invariant: the parcel's edges stay a tree, so the new neighbour must not lie behind the rank.
     if _above(roads, parcels, plan, transfer - node, node, other):
         return False
     _remove(plan, place)
@@ -266,6 +269,7 @@ def _retrace(
             far, known = roads.hops[roads.target[way], goal], False
             for earlier in range(base, base + step):
                 known |= roads.source[plan.route[earlier]] == roads.target[way]
+            # A path visits no rank twice, and leaves enough steps to reach its goal.
             if not known and far <= min(left - 1, roads.hops[at, goal] - 1 + detour):
                 seen += 1
                 if rng.random() * seen < 1:
@@ -299,6 +303,7 @@ def _resize(rng: np.random.Generator, parcels: Parcels, plan: TransferSequence, 
     if rng.random() < 0.1:
         amount = size[parcel]
     amount = min(amount, size[parcel])
+    # An empty parcel has no routes yet.
     if size[other] == 0:
         _clone(parcels, plan, parcel, other)
         amount = min(size[parcel], np.int64(size[parcel] * draw) + 1)
@@ -324,6 +329,7 @@ def _clone(parcels: Parcels, plan: TransferSequence, parcel: int, other: int) ->
     length, own = plan.length[0], 0
     for place in range(length):
         own += parcel * slots <= slot[place] < (parcel + 1) * slots
+    # The sequence grows from its end, so that nothing is overwritten before it has moved.
     plan.length[0] = to = length + own
     for place in range(length - 1, -1, -1):
         to -= 1
@@ -344,6 +350,8 @@ def change(
     times: SequenceTimes,
 ) -> bool:
     """Change a plan at a place at random; return whether anything changed."""
+    # The shares of the kinds of moves: other routes, other messages, merging, splitting, exchanging, other
+    # cuts.
     draw = rng.random()
     if draw < 0.3:
         if parcels.goal[0] < 0:

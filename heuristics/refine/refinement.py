@@ -75,7 +75,7 @@ def refined(
 
 
 def _network(problem: Problem) -> RoutedNetwork:
-    """Return the network with symmetries that keep no rank; if many transfers are left, with all of them."""
+    """Return the network with symmetries that fix no rank or, if many transfers are left, with any."""
     topology, what = problem.topology, problem.collective
     if not what.plain or what.root is not None:
         return RoutedNetwork.of(topology)
@@ -107,9 +107,9 @@ def _refined(
         halves = []
         for part, kind in ((TUNING.halves / 2, Kind.REDUCE_SCATTER), (TUNING.halves, Kind.ALLGATHER)):
             half = replace(problem, collective=what.with_kind(kind))
-            over = until - (1 - part) * seconds
-            begin = make(half, over)
-            halves.append(_refined(network, half, begin, over - now(), rng, make))
+            end = until - (1 - part) * seconds
+            begin = make(half, end)
+            halves.append(_refined(network, half, begin, end - now(), rng, make))
         starts = [*starts, compose_allreduce(halves[0], halves[1])]
         seconds = until - now()
     searches = list(_searches(network, problem, starts, rng))
@@ -122,10 +122,10 @@ def _refined(
 def _searches(
     network: RoutedNetwork, problem: Problem, starts: Sequence[Schedule], rng: np.random.Generator
 ) -> Iterator[AnnealingSearch]:
-    """Yield a search from shortest paths in steps, and from each start that is one of plans, without copies.
+    """Yield a search from shortest paths in steps, and from each start without copies that is a plan.
 
-    If a start is less symmetric than the network, it takes longer when it is made symmetric. Then it is also
-    taken as it is.
+    If a start is less symmetric than the network, it takes longer once it is made symmetric. Then there is
+    also a search from the start as it is, without symmetries.
     """
     slots = _slots(problem, network)
     if slots > TUNING.most_slots:
@@ -151,7 +151,7 @@ def _searches(
 
 
 def _slots(problem: Problem, network: RoutedNetwork) -> int:
-    """Return how many transfers there are if no item is cut."""
+    """Return the number of transfers if no item is cut."""
     whole = RefineInstance(problem, network, 1)
     return len(whole.items) * whole.parcels.slots
 
@@ -185,6 +185,7 @@ class AnnealingSearch:
 
     def change(self, rounds: int, heat: float) -> None:
         """Try some changes; an end that is `heat` seconds later is accepted once in e times."""
+        # The kernel exchanges the first two plans at each change that it keeps.
         plan, trial, best = self.plans
         roads, plans = self.instance.roads, (plan, trial, best)
         if anneal(roads, self.parcels, plans, self.times, self.rng, self.ends, rounds, heat):
@@ -313,6 +314,7 @@ def anneal(
         place = _chosen(rng, plan, last, own.waits, path)
         if not change(rng, roads, parcels, trial, place, own):
             continue
+        # Metropolis's rule with its random number drawn first: `play` can stop once the end is too late.
         limit = value - heat * np.log(1 - rng.random())
         end, _, mean = play(roads, parcels.of, trial, spare, limit)
         if end == NEVER or end + TUNING.mean * mean > limit:

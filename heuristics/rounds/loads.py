@@ -168,6 +168,8 @@ def _choose_paths(
             label.fill(np.inf)
             last.fill(-1)
             label[source[datum]] = 0.0
+            # Dijkstra is not needed: events are in order of time, and a path follows time. An even event is a
+            # message's start, an odd one its arrival.
             for event in spans.event:
                 message = event >> 1
                 end = spans.target[message]
@@ -262,6 +264,7 @@ def _choose_again(
     load[spans.port[by]] -= size * spans.slowness[by]
     for other in range(len(via)):
         if via[other] >= 0 and spans.source[via[other]] == node:
+            # The message must arrive before the node forwards the datum for the first time.
             needed = min(needed, spans.leaves[via[other]])
     if needed == len(spans.event) and (node >= len(wanted) or not wanted[node]):
         via[node] = -1

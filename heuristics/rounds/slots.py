@@ -337,6 +337,7 @@ def _anneal(
         then = _missing(slots, use.filled, events, room)
         kind = slot // len(slots.moments)
         heat = TUNING.heat * (slots.classes[kind + 1] - slots.classes[kind]) * (1 - number / len(moves))
+        # Metropolis's rule; `heat` falls linearly to 0.
         if moves[number, 1] < np.exp((now - then) / heat):
             now = then
         else:

@@ -29,6 +29,7 @@ from tutti.topologies.exact import Int32Array, Int64Array
 from tutti.topologies.kernels import Kernel, kernel
 
 NEVER = np.int64(2**63 - 1)
+"""The time of an arrival that does not come."""
 
 STEP, NOW, LISTED = range(3)
 """Places in a `clock`."""
@@ -94,7 +95,7 @@ def match(rule: Any, made: Any, listed: int, now: int | np.int64) -> None:
 
 @by_rule
 def deliver(rule: Any, made: Any, listed: int, now: int | np.int64) -> tuple[np.int64, int]:
-    """Deliver the next arrivals; return when, or `NEVER`, and how many links may have something to send."""
+    """Deliver the next arrivals; return their time or `NEVER`, and how many links may have data to send."""
     arrival: tuple[np.int64, int] = _KERNELS["deliver"][type(rule)](rule, made, listed, now)
     return arrival
 

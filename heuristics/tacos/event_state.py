@@ -99,7 +99,7 @@ def synthesize(
     rule
         The rule that is matched at an event; it may be written to.
     seed
-        Of all random choices.
+        The seed of all random choices.
     replace
         Whether the rule replaces chunks that are on their way.
     """
@@ -124,6 +124,7 @@ def nothing_sent(
     """Return the moment 0: chunk c is at node start[c] and wanted by all others; all links are listed."""
     links, classes, nodes = len(network.source), len(network.duration), len(network.in_first) - 1
     words, bits, most = (len(start) + WORD_BITS - 1) // WORD_BITS, 1, len(start) * (nodes - 1)
+    # `spread` counts the nodes that have each chunk, in binary: row i has digit i of all chunks.
     while (1 << bits) <= nodes:
         bits += 1
     have, spread = np.zeros((nodes, words), np.uint64), np.zeros((bits, words), np.uint64)

@@ -106,7 +106,7 @@ def synthesize(
     distance
         As `distances_to` returns it.
     seed
-        Of all random choices.
+        The seed of all random choices.
     """
     counts = np.diff(goals.first)
     gap = distance[goals.node, np.repeat(goals.start, counts)]

@@ -130,7 +130,7 @@ def synthesize(
     pick, wait, replace
         The rule; see `TacosOptions`.
     seed
-        Of all random choices.
+        The seed of all random choices.
     threads
         Threads that share the nodes with ``"sampled"``; without effect on the result.
     """

@@ -58,7 +58,7 @@ def synthesize_to(
     Parameters
     ----------
     path
-        Of the file; an interrupted synthesis of the same is continued.
+        The path of the file; an interrupted synthesis of the same is continued.
     problem
         An allgather, reduce-scatter or allreduce among all ranks, with shards of one size, on a network of
         links of one cost, without switches.

@@ -73,7 +73,7 @@ class Sampled(NamedTuple):
     Parameters
     ----------
     seed
-        Of all random choices.
+        The seed of all random choices.
     careful
         Most missing chunks of a node for which it searches well (`CAREFUL`); others search fast. A larger
         value takes longer.

@@ -251,6 +251,7 @@ def _nearest(
                 search.via[head] = link
                 search.queue[last] = head
                 last += 1
+    # Invariant: switches that led nowhere in this step stay barren until the next one.
     for index in range(1, last):
         search.barren[root, search.queue[index]] = step
     return -1
@@ -265,6 +266,8 @@ def _take_route(links: _LinkUse, via: Int32Array, parent: int, child: int, route
         best = via[node]
         for position in range(links.out_offsets[tail], links.out_offsets[tail + 1]):
             link = links.out_links[position]
+            # Of parallel links the one with the smallest used part is taken; the fractions are compared
+            # crosswise.
             better = links.used[link] * links.units[best] < links.used[best] * links.units[link]
             if links.target[link] == node and links.free[link] > 0 and better:
                 best = link

@@ -2,8 +2,8 @@
 
 M is a line that is cut into one interval a tree, each cut into slices. In a tree of height H slice j goes
 from a rank at depth d to its parent in step j + H - d + 1, so that the deepest begin. It comes back from the
-parent in step j + H + d. What a rank sends of one slice is one message. A broadcast is the second half of
-this, a reduce the first.
+parent in step j + H + d. In each step a slice goes over a tree edge as one message. A broadcast is the second
+half of this, and a reduce the first.
 """
 
 from __future__ import annotations
@@ -26,15 +26,17 @@ from tutti.topologies.exact import Int32Array, Int64Array
 from tutti.topologies.trees.forest import depths
 
 MOST_SLICES = 1024
+"""Largest number of slices of a tree that is tried."""
 MOST_TRIED = 2**24
 """Largest number of messages of a schedule that is simulated to choose a number of slices."""
 
 
 def best_slices(problem: Problem, parents: Int32Array) -> int:
-    """Return the number of slices, a power of two, after which 2 and 4 times as many do not help.
+    """Return the fastest power of two of slices; the search ends where 2 and 4 times as many do not help.
 
-    It is 1 without a size, and the schedules that are simulated have at most `MOST_TRIED` messages. (Two
-    slices may be slower than one although four are faster: trees that share links then take other turns.)
+    It is 1 without a size, and the schedules that are simulated have at most `MOST_TRIED` messages. Two
+    slices may be slower than one although four are faster, because slices of trees that share links then
+    alternate in another order.
 
     Parameters
     ----------
@@ -42,8 +44,8 @@ def best_slices(problem: Problem, parents: Int32Array) -> int:
         As in `pipelined_trees`.
     """
     best, slices, least = 1, 1, math.inf
-    ways = 2 if problem.collective.kind is Kind.ALLREDUCE else 1
-    most = min(MOST_SLICES, max(1, MOST_TRIED // (ways * parents.size)))
+    halves = 2 if problem.collective.kind is Kind.ALLREDUCE else 1  # up and down the tree
+    most = min(MOST_SLICES, max(1, MOST_TRIED // (halves * parents.size)))
     while problem.size is not None and slices <= min(most, best << TUNING.patience):
         time = simulate(_alone(problem, parents, slices), problem.size).time
         if time < least:
@@ -55,12 +57,13 @@ def best_slices(problem: Problem, parents: Int32Array) -> int:
 def check_pipeline(method: Method, problem: Problem, pieces: int) -> None:
     """Raise `Unsupported` if trees that cut M into `pieces` pieces would have too many transfers."""
     ranks = problem.topology.num_ranks
-    shares, ways = (ranks, 2) if problem.collective.kind is Kind.ALLREDUCE else (1, 1)
-    check_rows(method, problem, ways * (ranks - 1) * (shares + pieces))
+    shares, halves = (ranks, 2) if problem.collective.kind is Kind.ALLREDUCE else (1, 1)
+    # M is cut at the borders of shares and of pieces, and each chunk goes over all edges of a tree.
+    check_rows(method, problem, halves * (ranks - 1) * (shares + pieces))
 
 
 def _alone(problem: Problem, parents: Int32Array, slices: int) -> Schedule:
-    """Return the messages of the schedule as if M were one item: the same loads in fewer rows."""
+    """Return the schedule as if M were one item: the same messages in fewer rows, not cut by shares."""
     whole = Collective(Kind.BROADCAST, problem.topology.num_ranks, root=0)
     return _schedule(Problem(problem.topology, whole), parents, slices, problem.collective.kind)
 
@@ -111,9 +114,10 @@ def _schedule(problem: Problem, parents: Int32Array, slices: int, kind: Kind) ->
     for number, parent in enumerate(parents):
         chunk = np.flatnonzero(tree == number)[:, None]
         child, depth = np.flatnonzero(parent >= 0), depths(parent)
-        above, turn, height = parent[child], depth[child], int(depth.max())
-        ups.append(StepTransfers.of(place[chunk] + height - turn + 1, child, above, chunk))
-        downs.append(StepTransfers.of(place[chunk] + height + turn, above, child, chunk))
+        above, far, height = parent[child], depth[child], int(depth.max())
+        # Slice j leaves depth d upwards in step j + H - d + 1 and arrives there downwards in step j + H + d.
+        ups.append(StepTransfers.of(place[chunk] + height - far + 1, child, above, chunk))
+        downs.append(StepTransfers.of(place[chunk] + height + far, above, child, chunk))
     halves = [*([] if kind is Kind.BROADCAST else ups), *([] if kind is Kind.REDUCE else downs)]
     rows = StepTransfers.joined(halves)
     rising = 0 if kind is Kind.BROADCAST else sum(len(up.step) for up in ups)

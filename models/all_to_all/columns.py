@@ -6,9 +6,9 @@ convex combinations λ of each source's columns that minimize θ,
     sum over s, k of weight_s load_{s,k}(O) λ_{s,k} ≤ θ capacity(O)   for every link orbit O   (dual: length)
     sum over k of λ_{s,k} = 1                                         for every source s,
 
-and its duals, as integer lengths, give each source a better tree, if there is one, and by their distances
-a lower bound. Both bounds are made of integers, the lower one by the lengths, the upper one by the trees
-with rational λ: the solver's tolerance is in neither.
+and its duals are lengths of the links. Rounded to integers, they give each source a better tree, if there is
+one, and their distances prove a lower bound. The upper bound is the load of the trees with rational λ. Both
+are computed in integers, so the solver's tolerance is in neither.
 
 Source: dissertation LP (A.1); Dantzig and Wolfe, Decomposition principle for linear programs, 1960.
 """
@@ -102,7 +102,7 @@ class ColumnGeneration:
         return close or now() > self._end
 
     def _price(self, lengths: FloatArray) -> int:
-        """Add the shortest trees for these lengths, and say how many were new; the bound may rise."""
+        """Add the shortest trees for these lengths, and return how many are new; the lower bound may rise."""
         exact = self.problem.integer_lengths(lengths)
         loads, costs = self.problem.shortest_loads(exact)
         self._prove(exact, costs)
@@ -110,11 +110,13 @@ class ColumnGeneration:
         return sum(self._add(row, load, exact) for row, load in enumerate(loads))
 
     def _prove(self, lengths: Int64Array, costs: Int64Array) -> None:
+        """Take the lower bound of these lengths, with the costs of their shortest paths, if it is larger."""
         bound = self.problem.lower_bound(lengths, costs)
         if bound > self.lower:
             self.lower, self.lengths = bound, lengths
 
     def _add(self, row: int, load: Int64Array, lengths: Int64Array) -> bool:
+        """Add the tree of source `row` that is shortest for these lengths; return whether it is new."""
         key = (row, load.tobytes())
         if key in self._known:
             return False
@@ -136,7 +138,7 @@ class ColumnGeneration:
         return duals
 
     def _upper_bound(self, shares: list[int]) -> Fraction:
-        """Return the largest load over capacity of the trees in these numbers, exactly."""
+        """Return the largest load over capacity if each tree is taken this number of times, exactly."""
         used = [i for i, share in enumerate(shares) if share]
         weights = self.problem.weights[[self._owners[i] for i in used]].astype(object)
         counts = np.array([shares[i] for i in used], dtype=object)
@@ -144,7 +146,7 @@ class ColumnGeneration:
         return self.problem.unit * largest_ratio(loads, self.problem.capacity)
 
     def flow(self) -> SourceFlow:
-        """Return the flow of the representatives that `upper` is of, its trees added up."""
+        """Return the flow of the representatives whose bound is `upper`: the sum of its trees."""
         represented = self.problem.represented
         amounts = np.zeros((len(self.problem.sources), represented.topology.num_links), dtype=np.int64)
         for index, share in enumerate(self._shares):
@@ -157,7 +159,8 @@ class ColumnGeneration:
 class RestrictedMaster:
     """The restricted master of the column generation, kept warm in HiGHS between rounds.
 
-    It minimizes θ over convex combinations of columns; loads are in units of the first trees' mean.
+    It minimizes θ over convex combinations of columns. Its θ is in units of the first trees' mean load over
+    capacity, so that numbers are near 1.
 
     Column 0 is θ; then one a tree, in the order in which they are added. Row O < orbits is the capacity of
     link orbit O, divided by it; row orbits + s is the convexity of source s.
@@ -184,6 +187,7 @@ class RestrictedMaster:
         """Add a tree of source `row` with these loads (orbits,)."""
         orbits = np.flatnonzero(load)
         index = np.append(orbits, self._problem.num_orbits + row).astype(np.int32)
+        # A source stands for its orbit, and loads each link orbit as often.
         value = np.append((load * self._factor)[orbits] * self._problem.weights[row], 1.0)
         self._accept(self._highs.addCol(0.0, 0.0, np.inf, len(index), index, value))
 

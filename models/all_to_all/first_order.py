@@ -299,6 +299,8 @@ def _split_evenly(graph: Adjacency, lengths: FloatArray, given: Any, found: Any)
         distance = distances[row]
         reached = shortest_tree(graph, lengths, sources[row], ShortestTree(distance, parent, order))
         need = demand[row].copy()
+        # Invariant: when a node's turn comes, all that farther nodes need through it has been added to its
+        # need.
         for place in range(reached - 1, 0, -1):
             node, tight = order[place], 0
             for position in range(graph.in_offsets[node], graph.in_offsets[node + 1]):

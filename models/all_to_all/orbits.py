@@ -3,25 +3,24 @@
 The group of the network is found (`topologies.graphs.symmetry`), the problem reduced to its orbits
 (`models.all_to_all.reduction`), and solved by column generation where the link orbits are few, else by the
 first-order method. Both end in lengths, constant on the link orbits, that prove the lower bound, and in a
-flow of the representatives whose average over the group takes the upper one.
+flow of the representatives: the upper bound is the congestion of its average over the group.
 
 **Paths of a few sources become those of all** by their images. Let Y be a flow that a group G leaves as it
 is, and H a subgroup with the same orbits of sources. The source h(s) then gets the images under h of the
 paths of s, for every h in H, each divided by the number of elements that fix s. *The loads are right for any
 paths of the representatives.* What they load on an orbit O of links is spread evenly over it by H. So the
-load of a link is (sum over s of weight_s load_s(O)) / |O|. H is as small as can be. Often only its identity
-fixes a source, and a pair's paths are not multiplied. Where they would be, each source may take the image by
-one element alone, if the paths add up to the averaged flow: all elements that map s to the source give that
-flow the same image.
+load of a link is (sum over s of weight_s load_s(O)) / |O|. H is as small as possible (`just_enough`). Often
+only its identity fixes a source, and each path has one image at each source. Otherwise each source may take
+the image under one element alone, if the paths add up to the averaged flow: under all elements that map s to
+the source that flow has the same image.
 
 **Few demands are split.** Minimize θ over shares x of each pair's paths,
 
     sum over p of load_p(O) x_p ≤ θ capacity(O)     for every link orbit O
     sum over p of a pair's paths of x_p = 1         for every pair,
 
-where the shares as they are take what is proven. A basic solution has at most as many positive shares as
-there are rows, so at most as many pairs are split as there are orbits. Large numbers of paths are solved in
-blocks.
+in units in which the given shares have θ = 1. A basic solution has at most as many positive shares as there
+are rows, so at most as many pairs are split as there are orbits. Large numbers of paths are solved in blocks.
 """
 
 from __future__ import annotations
@@ -59,16 +58,16 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 MOST_ORBITS = 64
-"""Most link orbits for which columns are generated. With more, the master takes longer than the other
-method."""
+"""Most link orbits for which columns are generated. With more, the master program takes longer than the
+first-order method."""
 
 SHORT_SEARCH = 10**8
 """Links that a search for automorphisms may look at where only a bound is wanted. With a larger value large
 networks have better bounds, and take longer."""
 
 BLOCK = 4000
-"""Paths of one program of shares, about. With more paths, the others' loads are fixed while a block is
-solved. With a larger value fewer demands are split, and a program takes longer."""
+"""About the number of paths in one program of shares. If there are more, the loads of the others are fixed
+while a block is solved. With a larger value fewer demands are split, and a program takes longer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,9 +77,9 @@ class OrbitOptimum:
     Parameters
     ----------
     problem
-        Bounds of the least time, s/B of M.
+        The problem on the orbits.
     interval
-        Where the least time lies, s/B of M.
+        The proven bounds of the least time, s/B of M.
     lengths
         int64, shape (links,): lengths on the whole network that prove ``interval.lower``.
     flow
@@ -107,7 +106,7 @@ def solve_by_orbits(
     demand
         The network, and what each rank sends to each other.
     tolerance
-        The gap to stop at. The result may have a smaller one, or 0 where the optimum is simple.
+        The gap at which to stop. The result may have a smaller one, or 0 if the optimum is a simple fraction.
     time_limit
         Seconds of solving, after which the gap stays as it is; None for no limit.
     by
@@ -133,10 +132,10 @@ def solve_by_orbits(
 def paths_by_orbits(
     demand: Demand, tolerance: float = 1e-4, time_limit: float | None = None
 ) -> tuple[OrbitOptimum, PathFlow]:
-    """Return the optimum as `solve_by_orbits` does, and paths of all sources that take its upper bound.
+    """Return the optimum as `solve_by_orbits` does, and paths of all sources whose time is its upper bound.
 
-    A part of the group that can be listed is used to average the flow. No symmetry is used where the average
-    does not fit 64 bits. Paths are found for the representatives and mapped to the others.
+    The flow is averaged over a subgroup that is small enough to be listed. No symmetry is used if the average
+    does not fit 64 bits. Paths are found for the representatives and mapped to the other sources.
     """
     begin = now()
     until = None if time_limit is None else begin + time_limit
@@ -165,6 +164,7 @@ def _paths(solved: OrbitOptimum) -> PathFlow | None:
     paths = decompose(without_cycles(flow))
     if len(images.nodes) == 1:
         return images.of_all(paths)
+    # Other sources get all images of few paths, or one image of each path: whichever makes fewer paths.
     fewer = images.of_all(fewer_paths(images, paths, exact=solved.interval.exact))
     if not images.multiply:
         return fewer
@@ -184,7 +184,7 @@ def quick_lengths(demand: Demand, most_variables: int, time_limit: float | None 
     demand
         The network, and what each rank sends to each other.
     most_variables
-        Of the reduced program. A larger one is solved only if there are few link orbits.
+        Most variables of the reduced program. A larger one is solved only if there are few link orbits.
     time_limit
         Seconds of solving, after which the lengths are the best so far; None for no limit.
 
@@ -206,6 +206,7 @@ def quick_lengths(demand: Demand, most_variables: int, time_limit: float | None 
 def _solved(
     problem: ReducedProblem, begin: float, tolerance: float, time_limit: float | None, by: str | None
 ) -> OrbitOptimum:
+    """Return the optimum of a problem whose reduction was begun at `begin`, by one of the two methods."""
     built = now()
     method = by or ("columns" if problem.num_orbits <= MOST_ORBITS else "first_order")
     if method == "columns":
@@ -244,7 +245,7 @@ class Images:
 
     @classmethod
     def of(cls, problem: ReducedProblem, most_elements: int = MOST_ELEMENTS) -> Images | None:
-        """Return them, or None if even the smaller group has more elements."""
+        """Return the images, or None if the group that is just large enough has too many elements."""
         listed = just_enough(problem.group).elements(most_elements)
         return None if listed is None else cls(problem, *listed)
 
@@ -263,7 +264,7 @@ class Images:
 
     @cached_property
     def row_of(self) -> Int32Array:
-        """int32 (nodes,): which representative each is, -1 for others."""
+        """int32 (nodes,): the row in `ReducedProblem.sources` of each representative, -1 for other nodes."""
         row_of = np.full(self.problem.topology.num_nodes, -1, dtype=np.int32)
         row_of[self.problem.sources] = np.arange(len(self.problem.sources))
         return row_of
@@ -310,7 +311,8 @@ class Images:
         )
 
     def of_all(self, paths: PathFlow) -> PathFlow:
-        """Return the paths of all sources."""
+        """Return the paths of all sources: the images of the representatives' paths under all elements."""
+        # A source that several elements fix has as many images of each path, and each carries a part of it.
         fixing = [len(self.nodes) // weight for weight in self.problem.weights.tolist()]
         common = math.lcm(*fixing)
         shares = np.array([common // fixed for fixed in fixing], dtype=np.int64)
@@ -327,7 +329,7 @@ class Images:
 
 
 def just_enough(group: AutomorphismGroup) -> AutomorphismGroup:
-    """Return a subgroup with the same orbits of nodes, by the first generators that join any."""
+    """Return a subgroup with the same orbits of nodes: by the first generators that join orbits, in order."""
     kept: list[int] = []
     orbits = np.arange(group.topology.num_nodes, dtype=np.int32)
     for index in range(len(group.nodes)):
@@ -350,7 +352,7 @@ def fewer_paths(images: Images, paths: PathFlow, *, exact: bool, block: int = BL
     paths
         The paths of the representatives.
     exact
-        Whether their time is the optimum, which must not grow at all.
+        Whether their time is the optimum: then it must not grow at all, else by a fraction `SAME` at most.
     block
         About the number of paths for whose shares one program is solved.
     """
@@ -420,7 +422,7 @@ def _program(loads: csr_array, pair: Int64Array, others: FloatArray) -> Compiled
 
 
 def _loads(images: Images, paths: PathFlow) -> csr_array:
-    """Return the load of each path, with all its pair's demand, on each orbit: 1 is what is proven."""
+    """Return the load of each path, with all its pair's demand, on each orbit; given shares have θ = 1."""
     from scipy.sparse import csr_array
 
     problem, lengths = images.problem, np.diff(paths.offsets)

@@ -217,7 +217,7 @@ def path_schedule(paths: PathFlow, collective: Collective) -> Schedule:
     paths
         Paths that deliver the collective's demands.
     collective
-        With items from one rank to one rank.
+        A collective with items from one rank to one rank.
 
     Raises
     ------

@@ -156,6 +156,7 @@ def _split(graph: Adjacency, node: int, weights: Int64Array, needed: Int64Array,
         return False
     need, seen, given = needed[node], 0, 0
     for link in in_links:
+        # Amounts are differences of rounded prefix sums, so they add up to the need exactly.
         seen += weights[link]
         until = seen
         if total != need:

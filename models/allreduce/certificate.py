@@ -184,7 +184,7 @@ class ScaledSolution:
 
     @property
     def value(self) -> Fraction:
-        """T / M of the trees, s/B."""
+        """The time of the trees over M, s/B."""
         return 1 / self.rate
 
 
@@ -276,17 +276,17 @@ class TreeOptimum:
 
     @property
     def upper(self) -> Fraction:
-        """T / M of some trees; s/B."""
+        """The time of the shares' trees over M, s/B: an upper bound."""
         return self.shares.value
 
     @property
     def exact(self) -> bool:
-        """Whether both meet."""
+        """Whether both bounds are equal."""
         return self.lower == self.upper
 
     @property
     def gap(self) -> float:
-        """Upper over lower, less one."""
+        """The upper bound over the lower one, less one."""
         return float(self.upper / self.lower - 1)
 
 

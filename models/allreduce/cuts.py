@@ -1,4 +1,4 @@
-r"""Linear program (B.5) by its cuts: the meaning of max-flows of at least Σx, and the cuts that violate it.
+r"""Linear program (B.5) with a row for each cut that matters, in place of a max-flow for each rank.
 
 By max-flow and min-cut, F(s, t; G) ≥ Σ x for all ranks t if and only if every set S of ranks except the whole
 one lets out what starts in it. Likewise, for the in-trees, it takes in what ends in it:
@@ -22,8 +22,8 @@ in which they were found, so that both can grow and a basis be kept.
 
 An arc is a direct link, or a route over switches that was found when it was needed. Routes stand for b' of
 (B.5): the capacity b'[α, β] that switches provide is carried by routes from α to β over switches alone. A
-flow through a third rank γ would serve no better than b'[α, γ] and b'[γ, β], since a set of ranks that α is
-in and β is not loses as much in both cases.
+flow through a third rank γ would be no better than b'[α, γ] and b'[γ, β]: out of a set of ranks with α and
+without β goes as much in both cases.
 """
 
 from __future__ import annotations
@@ -93,12 +93,12 @@ class Arcs:
 
     @property
     def tails(self) -> Int32Array:
-        """int32, shape (arcs,)."""
+        """int32, shape (arcs,): the rank from which each arc leads."""
         return self.topology.source[[route[0] for route in self.routes]]
 
     @property
     def heads(self) -> Int32Array:
-        """int32, shape (arcs,)."""
+        """int32, shape (arcs,): the rank to which each arc leads."""
         return self.topology.target[[route[-1] for route in self.routes]]
 
 
@@ -110,7 +110,7 @@ def routes_over_switches(topology: Topology, lengths: Sequence[Length]) -> Itera
     topology
         The network.
     lengths
-        One a link, none negative.
+        The length of each link, none negative.
     """
     ranks, heads = topology.num_ranks, topology.target.tolist()
     is_switch = [node >= ranks for node in range(topology.num_nodes)]
@@ -179,12 +179,12 @@ class Cuts:
 
 @dataclass(frozen=True, eq=False)
 class Half:
-    """One half of a solution in integers: a network of ranks joined to s.
+    """One half of a solution in integers, as a flow network of the ranks and s.
 
     Parameters
     ----------
     tails, heads, capacity
-        The arcs, for in-trees turned round.
+        The arcs; those of in-trees are reversed.
     roots
         int64, shape (ranks,): x.
     """
@@ -229,10 +229,10 @@ def broken_cuts(half: Half, tolerance: int) -> list[BoolArray]:
 
 
 def throughput(half: Half) -> tuple[Fraction, BoolArray | None]:
-    """Return the largest θ such that (1) holds with θ x for x, exactly, and a set that keeps it from more.
+    """Return the largest θ such that (1) holds with θ x for x, exactly, and a set that allows no more.
 
-    It goes from cut to cut, as `models.bounds.bottleneck_cut` does: the ratio falls from that of the worst
-    set around or without a single rank.
+    As in `models.bounds.bottleneck_cut`, each cut is replaced by one with a smaller ratio until there is
+    none. The first is the worst set of a single rank, or of all but one.
     """
     ranks = np.arange(len(half.roots))
     total = int(half.roots.sum())
@@ -248,6 +248,7 @@ def throughput(half: Half) -> tuple[Fraction, BoolArray | None]:
 
 def _worse(half: Half, total: int, ratio: Fraction) -> BoolArray | None:
     """Return a set whose ratio is less, or None."""
+    # Scaled so that θ = ratio: s sends θ x, and every rank must be able to receive all of it.
     source = len(half.roots)
     network = half.network(ratio.denominator, ratio.numerator)
     network.absorb(source)
@@ -325,6 +326,7 @@ def master(arcs: Arcs, cuts: Cuts) -> CutProgram:
 
 
 def _matrix(arcs: Arcs, cuts: Cuts) -> csr_array:
+    """Return the matrix: columns of x, then of c^BC and c^RE by arc; rows of links, then of cuts."""
     from scipy.sparse import coo_array
 
     ranks, links = arcs.topology.num_ranks, arcs.topology.num_links

@@ -179,6 +179,7 @@ def _exchange(net: _Net, state: _State, dice: UInt64Array, limit: int, moves: in
         longer += number * (here - _entered(net, state, s, v, b))
         short = _turn(net, state, t, v, b) + _turn(net, state, s, v, a)
         heat = TUNING.warm - TUNING.warm * move // moves
+        # Threshold accepting with a random threshold: a worse exchange is undone by exchanging again.
         if TUNING.price * short + state.weight[t] * (longer - int(draw(dice, heat + 1))) > 0:
             _turn(net, state, t, v, a)
             _turn(net, state, s, v, b)

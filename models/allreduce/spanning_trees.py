@@ -373,6 +373,7 @@ def _spanning(n: int, ends: Int32Array, order: Int64Array) -> Int64Array:
     count = 0
     for edge in order:
         one, other = ends[0, edge], ends[1, edge]
+        # Union-find, with paths halved at each search.
         while above[one] != one:
             above[one] = above[above[one]]
             one = above[one]
@@ -403,6 +404,7 @@ def _hung(n: int, one: Int32Array, other: Int32Array) -> Int32Array:
         near[place[a]], near[place[b]] = b, a
         place[a] += 1
         place[b] += 1
+    # Breadth first over the edges, which are listed by node.
     queue = np.empty(n, dtype=np.int32)
     parent = np.full(n, -2, dtype=np.int32)
     parent[0], queue[0], count = -1, 0, 1

@@ -1,9 +1,9 @@
 r"""The exact vertex that a solver's basis means, in rationals.
 
 A basis says which rows are equalities and which columns may differ from 0. On these A is square, and the
-solution of A z = r is the vertex. One factorization in doubles, applied again and again to the exact
-residual, gives z to any number of digits (Wilkinson's iterative refinement), and enough digits tell the
-rationals (Gleixner, Steffy, Wolter 2016). The result counts only because A z = r is then checked in integers.
+solution of A z = r is the vertex. One factorization in doubles, applied repeatedly to the exact residual,
+gives z to any number of digits (Wilkinson's iterative refinement), and enough digits determine the rationals
+(Gleixner, Steffy, Wolter 2016). The result is exact, because A z = r is then checked in integers.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def basic_solution(
     matrix
         A, of small whole numbers.
     basis
-        Its basis.
+        The basis of a solver's solution.
     right, cost
         Whole numbers, one a row and one a column.
 
@@ -87,6 +87,7 @@ def solve_exactly(square: csr_array, right: Sequence[int]) -> Ratios | None:
     digits = np.array([0] * len(right), dtype=object)
     goal = np.array([int(value) for value in right], dtype=object)
     for steps in range(1, 33):  # longer rationals are useless
+        # Invariant: digits / 2^(30 (steps - 1)) is near z, and `rest` is its residual in the same units.
         rest = (goal << (steps - 1) * _STEP) - whole.times(digits)
         if steps > 1 and max(abs(value) for value in rest) > 2**_STEP:  # the factorization is too rough
             return None
@@ -100,7 +101,7 @@ def solve_exactly(square: csr_array, right: Sequence[int]) -> Ratios | None:
 
 
 class _Whole:
-    """A sparse matrix of whole numbers that multiplies Python's."""
+    """A sparse matrix of whole numbers that multiplies vectors of Python's integers."""
 
     def __init__(self, matrix: csr_array) -> None:
         self.index = matrix.indices
@@ -108,12 +109,13 @@ class _Whole:
         self.starts = matrix.indptr[:-1]
 
     def times(self, vector: Any) -> Any:
-        """Return the product; no row is empty, or the matrix were singular."""
+        """Return the product; no row is empty, because the matrix is not singular."""
         return np.add.reduceat(self.value * vector[self.index], self.starts)
 
 
 def _rationals(digits: list[int], bits: int) -> Ratios | None:
     """Return the simplest rationals within 2^-(bits - 10) of digits / 2^bits, over one denominator."""
+    # A denominator up to 2^(bits / 2 - 10) is unique within the error, `slack` in the last digits.
     common, most = 1, 1 << (bits // 2 - 10)
     slack = 1 << 10
     for value in digits:

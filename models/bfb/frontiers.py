@@ -46,7 +46,7 @@ class Frontiers:
         uint8, shape (classes, bytes): bit i (bit i % 8 of byte i // 8) is set where the i-th in-link of u
         (as in `Topology.in_links`) is eligible.
     jobs
-        int64, shape (N * steps + 1,): the classes of a subproblem.
+        int64, shape (N * steps + 1,): the classes of subproblem j are jobs[j]..jobs[j + 1] - 1.
     """
 
     topology: Topology
@@ -65,11 +65,13 @@ class Patterns(NamedTuple):
     of_job
         int32, shape (N * steps,): the pattern of each subproblem.
     offsets
-        int64, shape (patterns + 1,): its classes. One pattern may have none.
+        int64, shape (patterns + 1,): the classes of pattern p are offsets[p]..offsets[p + 1] - 1. One pattern
+        may have none.
     size
         int64, shape (classes,): sources in each class.
     starts
-        int64, shape (classes + 1,): its entries, each one eligible in-link.
+        int64, shape (classes + 1,): the entries of class c, one for each eligible in-link, are
+        starts[c]..starts[c + 1] - 1.
     link
         int32, shape (entries,): the in-link's position among those of u, increasing in a class.
     num_links
@@ -151,6 +153,7 @@ def _group(
     classes = 0
     for u in range(n):
         _mark(towards, u, in_sources[in_offsets[u] : in_offsets[u + 1]], marks)
+        # A radix sort: passes are stable, so the last one, by distance, is the first criterion.
         order = np.arange(n)
         for byte in range(width):
             order = stable_pass(order, marks[byte], 256)
@@ -158,6 +161,7 @@ def _group(
         for i in range(1, n):  # order[0] is u itself
             v, last = order[i], order[i - 1]
             sources[u * (n - 1) + i - 1] = v
+            # A class begins where the distance or the links change; `jobs` has their number up to each step.
             if towards[u, v] != towards[u, last] or _differ(marks, v, last):
                 offsets[classes] = u * (n - 1) + i - 1
                 for byte in range(width):
@@ -184,6 +188,7 @@ def _mark(towards: Int32Array, u: int, neighbours: Int32Array, marks: UInt8Array
 
 @kernel
 def _differ(marks: UInt8Array, v: int, w: int) -> bool:
+    """Return whether two sources have different eligible links."""
     differ = False
     for byte in range(marks.shape[0]):
         differ |= marks[byte, v] != marks[byte, w]

@@ -130,6 +130,7 @@ def _mark_last(counts: Int32Array, steps: Int32Array, near: Int32Array, interval
     first, link = low % nodes, low // nodes
     following = (link + 1) % degree
     behind = min(more, nodes - first)
+    # The interval wraps around the nodes, and may wrap within its first `more` entries: four runs in all.
     for begin, end, on, place in (
         (first, first + behind, link, 1),
         (first + behind, nodes, link, 0),

@@ -93,6 +93,7 @@ class BfbOptions(Options):
 
 
 def _check_solver(solver: Any) -> None:
+    """Refuse a solver that is unknown, not installed, or not precise enough."""
     # U is the fraction nearest to the solver's value (`models.bfb.model`): PDLP's is too coarse.
     allowed = [COUNTING, *(info.name for info in known_solvers() if Feature.SIMPLEX in info.features)]
     if solver not in allowed:
@@ -126,6 +127,7 @@ def size_dependent(problem: Problem, options: BfbOptions) -> bool:
 
 
 def _allgather(options: BfbOptions, problem: Problem) -> Schedule:
+    """Return the optimal BFB allgather; with equal links it holds at every size."""
     if not problem.topology.homogeneous:
         return _unequal_allgather(options, problem)
     begin = now()
@@ -137,6 +139,7 @@ def _allgather(options: BfbOptions, problem: Problem) -> Schedule:
     if of_job is None:
         programs, loads = None, solve_patterns(patterns)
     else:
+        # Programs are solved for all subproblems, as in the paper; those of a pattern have the same U.
         _, first_job = np.unique(patterns.of_job, return_index=True)
         loads = tuple(of_job[job] for job in first_job)
     solved = now()
@@ -150,6 +153,7 @@ def _allgather(options: BfbOptions, problem: Problem) -> Schedule:
 
 
 def _unequal_allgather(options: BfbOptions, problem: Problem) -> Schedule:
+    """Return the allgather for unequal links, whose exact times the linear programs only confirm."""
     size = _size(problem)
     begin = now()
     work = frontiers(problem.topology)
@@ -196,6 +200,7 @@ def _solved_by(programs: Programs | None, what: str) -> dict[str, Any]:
 
 
 def _size(problem: Problem) -> Fraction:
+    """Return M in bytes, or raise `InputError` if it is missing or not positive."""
     if problem.size is None:
         raise InputError(
             f"bfb needs a size on {problem.topology.name}: its links differ, so the schedule depends on it"
@@ -208,10 +213,10 @@ def _size(problem: Problem) -> Fraction:
 def _compared(
     programs: Programs, work: Frontiers, found: SubproblemTimes, options: BfbOptions
 ) -> Programs | None:
-    """Solve the programs (A.12), whose answers are floats, and compare the exact times with them.
+    """Solve the programs (A.12), whose answers are floats, and return them if the exact times agree.
 
-    None where there is nothing to compare, or where a solver's tolerances are too coarse for the network's
-    times, unless the model was asked for.
+    If they fail or disagree, as a solver's tolerances may be too coarse for the network's times, raise if the
+    model was asked for, else return None.
     """
     from tutti.models.bfb.model import agree  # Pyomo is slow to import
 

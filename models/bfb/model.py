@@ -9,8 +9,9 @@ For M bytes, (A.12) (dissertation, section A.5.3):
 
 x[v, w] is the proportion of v's shard that comes to u over w, and beta is (M/N) / B. Between equal links,
 with alpha = 0 and beta = 1, it is (3.1) (section 3.6.1): U is the largest load of a link into u, in shards.
-An in-link whose α alone is U carries nothing, and should not be paid for. It is taken out and the program
-solved again, as long as there is one. In-links over which nothing can come are left out from the beginning.
+If the α of an in-link alone is U, the in-link carries nothing, and its α should not count. Such in-links are
+removed and the program is solved again, until there is none. In-links over which nothing can come are left
+out from the beginning.
 
 Parallel links are in-links of their own, so w numbers u's in-links here, where the paper names their source
 nodes. alpha and beta are mutable parameters. Cloned, and changed by name, a model can be solved again for
@@ -41,8 +42,8 @@ Eligible = Mapping[int, list[int]]
 class LinkTimes(NamedTuple):
     """The times of some in-links of one node, by their positions: α, and β, which a shard takes.
 
-    They are in units of `unit` seconds, since a solver's tolerances are absolute. The unit is what the
-    fastest link needs for one shard: U is not much less, at least that over one more than the links.
+    They are in units of `unit` seconds, because a solver's tolerances are absolute. The unit is the time of
+    one shard on the fastest link. U is not much less: at least a unit over the number of links plus one.
     """
 
     alpha: Mapping[int, float]
@@ -51,7 +52,7 @@ class LinkTimes(NamedTuple):
 
     @classmethod
     def of(cls, topology: Topology, node: int, size: Fraction, places: Iterable[int]) -> LinkTimes:
-        """Return what the in-links of a node at these places take, for M = `size` bytes."""
+        """Return the times of the in-links of a node at these places, for M = `size` bytes."""
         first, links = topology.in_links[0][node], topology.in_links[1]
         into = {w: topology.link(int(links[first + w])) for w in places}
         shard = {w: size / topology.num_ranks / link.bandwidth for w, link in into.items()}
@@ -101,7 +102,7 @@ def places_of(eligible: Eligible) -> list[int]:
 
 
 class Programs:
-    """Solves the programs of all subproblems and keeps what they cost.
+    """Solves the programs of all subproblems and adds up their effort.
 
     Parameters
     ----------
@@ -157,7 +158,7 @@ class Programs:
         return tuple(solved)
 
     def _subproblems(self) -> Iterator[tuple[int, Eligible]]:
-        """Yield the node and the sources of each subproblem, and time what is done with them."""
+        """Yield the node and the sources of each subproblem; what is done with them counts as building."""
         begin, solved, limit = now(), self.effort.solve_s, self._time_limit
         for job, eligible in enumerate(eligible_links(self._work)):
             if limit is not None and now() - begin > limit:
@@ -178,7 +179,7 @@ class Programs:
         return result
 
     def _without_idle_links(self, eligible: Eligible, links: LinkTimes) -> float:
-        """Return U, in seconds, with no link paid for that carries nothing (A.5.3)."""
+        """Return U, in seconds, without the α's of links that carry nothing (A.5.3)."""
         m, kept = bfb_model(eligible, links), set(links.alpha)
         while True:
             result = self._solved(m)

@@ -1,9 +1,13 @@
 """The BFB schedule: which interval of which shard goes over which in-link in which step.
 
-All sources of a class are equivalent, so a class's flow (`models.bfb.sharing`) is laid out on a line: its
-sources end to end, `unit` apart, cut to the links in turn. All but a few sources go whole over one link, and
-every cut is a multiple of 1/unit of a shard. The shards of all owners are cut at the same points, those that
-some pattern uses, so the chunk table is small and a row is a run of chunks.
+In step t node u receives the shards of the sources at t hops: that is subproblem (u, t). Sources with the
+same eligible in-links form a class, and equal subproblems form a pattern (`models.bfb.frontiers`). How much
+of each class comes over each link is known (`models.bfb.sharing`).
+
+All sources of a class are equivalent. So their shards are laid end to end on a line, each `unit` long, and
+the line is cut into one stretch for each link. All but a few sources go whole over one link, and every cut is
+a multiple of 1/unit of a shard. The shards of all owners are cut at the same points, those that some pattern
+uses. So the chunk table is small, and a row is a run of chunks.
 """
 
 from __future__ import annotations
@@ -30,7 +34,7 @@ class PatternRows(NamedTuple):
     Parameters
     ----------
     offsets
-        int64, shape (patterns + 1,): the rows of each pattern.
+        int64, shape (patterns + 1,): pattern p has rows offsets[p]..offsets[p + 1] - 1.
     position
         int32: the source, by its position in the subproblem.
     link
@@ -38,9 +42,9 @@ class PatternRows(NamedTuple):
     first, length
         int32: the run of chunks of the shard.
     sizes
-        int64: the chunks of a shard, in `denominator`-ths of it.
+        int64: the sizes of a shard's chunks, in `denominator`-ths of the shard.
     denominator
-        Their sum.
+        The sum of the sizes.
     """
 
     offsets: Int64Array
@@ -64,14 +68,15 @@ def build_schedule(
     Parameters
     ----------
     work, patterns
-        The subproblems.
+        The subproblems by node and step, and the distinct ones.
     values
         U of each pattern, in shards a link, exact.
     what
         The allgather, of all ranks with equal shards.
     chunks
-        P, to cut every shard into P equal chunks: then the schedule solves the integer program (A.11), and
-        no link carries more than ceil(U P) chunks. None: cut where the linear program's optimum needs it.
+        P: every shard is cut into P equal chunks. The schedule then solves the integer program (A.11), in
+        which no link carries more than ceil(U P) chunks. None: cuts where the linear program's optimum needs
+        them.
 
     Raises
     ------
@@ -98,7 +103,7 @@ def schedule_of_shares(
     Parameters
     ----------
     work, patterns
-        The subproblems.
+        The subproblems by node and step, and the distinct ones.
     shares
         The amount of each class that comes over each of its links.
     what, chunks
@@ -114,6 +119,7 @@ def schedule_of_shares(
     denominator = layout.denominator * n
     if denominator > INT64_MAX or pieces * n > np.iinfo(np.int32).max:
         raise NoSchedule(f"bfb on {work.topology.name}: {TOO_FINE}")
+    # Rows are in the order of steps, then of nodes: `place` is the first row of each subproblem.
     per_job = np.diff(layout.offsets)[patterns.of_job].reshape(n, work.steps)
     place = offsets_of(per_job.T.ravel())[:-1]
     first = work.offsets[work.jobs[:-1]].reshape(n, work.steps)
@@ -133,6 +139,7 @@ def _lay_out(patterns: Patterns, shares: LinkShares, chunks: int | None) -> Patt
     """Divide every pattern's sources among its links."""
     rows, position, link, begin, end = _cut(patterns, shares.unit, shares.flow)
     unit = np.repeat(shares.unit, np.diff(rows))
+    # Only sources that are cut need a common denominator; whole ones go from 0 to the end of any.
     whole = (begin == 0) & (end == unit)
     scale = chunks or math.lcm(*np.unique(unit[~whole]).tolist())
     if scale > INT64_MAX:
@@ -166,10 +173,11 @@ def _cut_pattern(p: Patterns, pattern: int, unit: int, flow: Int64Array, row: in
 
     Links that take a fraction of a source come before those that take whole ones, so that these stay whole.
     """
-    at = 0  # of all sources of the pattern, laid end to end
+    at = 0  # on the line of all sources of the pattern
     for c in range(p.offsets[pattern], p.offsets[pattern + 1]):
         for fractional in (True, False):
             for entry in range(p.starts[c], p.starts[c + 1]):
+                # The flows of fractional links add up to whole sources, so the next link begins at one.
                 if (flow[entry] % unit > 0) != fractional:
                     continue
                 row = _cut_stretch(at, at + flow[entry], unit, p.link[entry], row, rows)
@@ -179,7 +187,7 @@ def _cut_pattern(p: Patterns, pattern: int, unit: int, flow: Int64Array, row: in
 
 @kernel
 def _cut_stretch(at: int, stop: int, unit: int, link: int, row: int, rows: Int64Array) -> int:
-    """Give a link the stretch at..stop-1 of the line: a row for each source in it. Return the next row."""
+    """Write the rows of a link that has stretch at..stop-1 of the line, one a source; return the next row."""
     while at < stop:
         source = at // unit
         upto = min(stop, (source + 1) * unit)
@@ -207,6 +215,7 @@ def _emit(layout: PatternRows, jobs: Any, sources: Int32Array, links: Any) -> tu
     for u in range(nodes):
         for t in range(steps):
             at, pattern = place[t, u], of_job[u, t]
+            # Subproblems of a pattern differ in their sources and links alone, which have the same positions.
             for row in range(layout.offsets[pattern], layout.offsets[pattern + 1]):
                 chunk[at] = sources[first_source[u, t] + layout.position[row]] * pieces + layout.first[row]
                 route[at] = in_links[in_offsets[u] + layout.link[row]]

@@ -76,6 +76,7 @@ def share(p: Patterns, pattern: int, unit: int, capacity: Int64Array, flow: Int6
     begin, end = p.offsets[pattern], p.offsets[pattern + 1]
     base, stop = p.starts[begin], p.starts[end]
     flow[base:stop] = 0
+    # The assignment has views of `flow`, so that what is placed is written there.
     s = PatternAssignment(
         p.starts[begin : end + 1] - base,
         p.link[base:stop],
@@ -188,6 +189,7 @@ def _push(s: PatternAssignment, owner: Int64Array, start: int, reached: Any, fin
         back = into_class[owner[entry]]
         amount = min(amount, s.flow[back])
         entry = into_link[s.link[back]]
+    # The same path again, now changing it: a class on it gives up what it moves to its next link.
     s.left[start] -= amount
     s.room[final] -= amount
     entry = into_link[final]

@@ -182,6 +182,7 @@ def _search(moves: Int32Array) -> tuple[int, int, bool]:
                 if level[x] < 0:
                     level[x], queue[found] = steps + 1, x
                     found += 1
+                # A node of the new level notes every move that leads to it from the level before.
                 if level[x] == steps + 1:
                     mask[x] |= 1 << i
         first, last = last, found

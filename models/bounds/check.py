@@ -27,7 +27,7 @@ from tutti.topologies.errors import InputError
 from tutti.topologies.topology import Topology
 
 Proof = Callable[[Certificate, Topology, Collective], Fraction]
-"""Recomputes a bound from its certificate alone."""
+"""Recomputes a bound from its certificate, the network and the collective alone."""
 
 
 PROOFS: dict[str, Proof] = {
@@ -84,4 +84,5 @@ def proven(kind: str, certificate: Certificate, topology: Topology, collective: 
         raise InputError(f"{kind} bound: no longer checked, since version {REMOVED[kind]}")
     if kind not in PROOFS:
         raise InputError(f"unknown kind of bound '{kind}'; allowed: {', '.join(PROOFS)}")
+    # "able" lists switches that the finder let multicast and add: that only weakens a bound.
     return PROOFS[kind](certificate, strengthened(topology, certificate.get("able", ())), collective)

@@ -44,8 +44,9 @@ def prove_combined(certificate: Certificate, topology: Topology, collective: Col
 def _counted(
     certificate: Certificate, topology: Topology, inside: frozenset[int], least: Fraction
 ) -> Callable[[Item], bool]:
-    """Return a test: which items take at least that long (in units of α) on their way through the cut."""
+    """Return a test whether an item crosses the cut over a distance of `least` or more (a numerator of α)."""
     outside = frozenset(range(topology.num_ranks)) - inside
+    # Without a node, every path from a rank inside to one outside must be that long.
     if "node" not in certificate:
         near = [d[end] for d in _distances(topology, inside) for end in outside if d[end] < least]
         return lambda item: not near and item.crosses(inside)

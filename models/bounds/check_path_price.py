@@ -252,6 +252,8 @@ def _pays(
                 gains, most = _gained(asked, ways, sender, begin, node, end)
                 if gains[0] <= 0:
                     continue
+                # A message that holds its slowest link for `long` ticks has at most as many bytes as fit into
+                # these.
                 for long in range(1, end - begin + 1):
                     least_rent = rent[long, end - long, node]
                     owed = _worth(gains, most, (long - 1) * speed, speed)

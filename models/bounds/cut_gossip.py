@@ -365,6 +365,7 @@ def _most_served(counts: Any, room: Int64Array, share: Any, needed: int) -> int:
         if o == 0:
             continue
         g = passed[ticks - 1 - end]
+        # Dynamic program over the end of the last message: the best before it starts, plus what it serves.
         for start in range(end - shortest + 1):
             i, f = heard[start], had[start]
             n = min(room[end - start], most * (i if of_start else 1) * (o if for_end else 1))

@@ -73,10 +73,10 @@ def message_count_bound(
     """Return a time before which some rank can't have all that it needs, as data comes in messages; or None.
 
     None where it is no larger than the others, for several groups, where α hardly matters beside the bytes,
-    and on networks that are too large. In an all-to-all no bytes count: each rank must have data of each
-    (``heard``), as it must in an allreduce too. The certificate has that, the direction (``in``: what a rank
-    ends with, ``out``: what it starts with, links and time reversed), the distances K, the length of a tick,
-    the number of ticks, and the cuts.
+    and on networks that are too large. In an all-to-all no bytes count: each rank must receive data of every
+    other (``heard``), as it must in an allreduce too. The certificate has that, the direction (``in``: what a
+    rank ends with, ``out``: what it starts with, links and time reversed), the distances K, the length of a
+    tick, the number of ticks, and the cuts.
 
     Parameters
     ----------

@@ -148,6 +148,7 @@ def _cut(rows: Rows, offsets: Int64Array, stops: Int32Array, state: Any, pieces:
         while first < last:
             start, cuts = _start_and_cuts(begin, end, stops, state, first)
             after = first + 1
+            # Chunks that are cut at the same links stay one piece.
             while after < last and _start_and_cuts(begin, end, stops, state, after) == (start, cuts):
                 after += 1
             came = start

@@ -94,6 +94,7 @@ def _join(parent: Int32Array, first: Int64Array, depth: Int64Array) -> None:
                 while other < len(parent) and first[other, head] == tree:
                     first[other, head] = before
                     other += 1
+                # A merge after which there are more levels than the deepest tree has is undone.
                 if levels(parent, first).max() > depth.max():
                     for back in range(tree, other):
                         first[back, head] = tree
@@ -114,6 +115,7 @@ def _waits(
     while count > 0:
         count -= 1
         begin, rank = stack[0, count], stack[1, count]
+        # A message that serves a run of trees waits for what its sender gets in any of them.
         for tree in range(begin, len(parent)):
             if first[tree, rank] != begin:
                 break

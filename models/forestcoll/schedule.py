@@ -185,6 +185,7 @@ def _lay(
                     break
                 rest += trees.weight[trees.first[which] + other]
             pair = tail * ranks + head
+            # A run takes the roomiest arc of its pair, and what does not fit takes the next one.
             while True:
                 place = _roomiest(pairs, pair)
                 if place < 0 or (rest > 0 and pairs.room[place] == 0):
@@ -258,6 +259,7 @@ def _measure(parent: Int32Array, root: int, depth: Int64Array, below: Int64Array
         at = depth[node]
         if at < 0:
             continue
+        # Back along the walk, which stopped at a node of known depth.
         for step in range(steps - 1, -1, -1):
             at += 1
             depth[way[step]] = at
@@ -290,6 +292,7 @@ def _merge(units: int, starts: Int32Array, rows: Any, table: Any, chunks: int, w
             item[number] = which
             last = unit
             number += 1
+        # From here on `starts` has the chunk of each unit.
         starts[unit] = number - 1
     size[number - 1] = units - last
     starts[end] = number

@@ -1,7 +1,7 @@
 """The method `optimum`: the least time of given chunks, in the time clock.
 
-Every message goes over one link, as those of SCCL, TE-CCL and TACOS do, or through switches to the next rank.
-With `cut_through` it may go over a route of several links through ranks, too. Its head leaves a rank before
+Every message goes over one link, as in SCCL, TE-CCL and TACOS, or through switches to the next rank. With
+`cut_through` it may also go over a route of several links through ranks. Its head leaves a rank before
 its tail has arrived, so a single long message over two links takes half the time. The bounds hold for such
 messages too. Switches do not multicast here, and messages do not wait at them.
 """
@@ -41,6 +41,7 @@ from tutti.topologies.options import Duration, Number, Options, Whole
 from tutti.topologies.units import parse_time
 
 REVERSED = (Kind.REDUCE_SCATTER, Kind.REDUCE)
+"""Collectives whose schedules are reversed ones of others."""
 KINDS = (Kind.ALLGATHER, Kind.BROADCAST, Kind.SCATTER, Kind.GATHER, Kind.ALL_TO_ALL, *REVERSED)
 AUTO = "auto"
 PROGRAMS = ("constraint program of messages over one link each", "constraint program of messages over routes")
@@ -139,7 +140,8 @@ def synthesize(
     switches, alike = problem.topology.num_switches, problem.topology.bandwidth.uniform
     if problem.collective.kind not in REVERSED or alike or not (options.cut_through or switches):
         return schedule
-    # Reversed, a message through links of different speed may arrive later, so that only a bound is proof.
+    # Reversed, a message through links of different speed may arrive later than in the program, so the
+    # program's bound proves nothing: the gap is to the lower bounds.
     bounds = lower_bounds(problem.topology, problem.collective, problem.size)
     proven = max(bound.time(problem.size) for bound in bounds)
     gap = max(0.0, float(1 - proven / ends(schedule)))
@@ -211,7 +213,7 @@ def _by_epochs(timed: TimedInstance, options: OptimumOptions, seed: int) -> Firs
 
 
 def _by_method(timed: TimedInstance, first: Method, seed: int) -> tuple[FirstSchedule | None, str]:
-    """Return another method's schedule, every message as early as possible, and a note on it."""
+    """Return another method's schedule with every message as early as possible, or None, and a note on it."""
     instance = timed.instance
     problem = Problem(instance.topology, instance.collective, timed.size)
     start = StartSchedule.of(first, problem, instance.chunks, seed)

@@ -90,7 +90,7 @@ class CompiledModel:
         cost
             One a column.
         row_lower, row_upper
-            Of A x; a number stands for all.
+            The bounds of A x; a number stands for all.
         begin
             `topologies.kernels.now()` when the work on the matrix began.
         """
@@ -115,17 +115,17 @@ class CompiledModel:
 
     @property
     def num_rows(self) -> int:
-        """Constraints."""
+        """The number of constraints."""
         return len(self.row_lower)
 
     @property
     def num_columns(self) -> int:
-        """Variables."""
+        """The number of variables."""
         return len(self.lower)
 
     @property
     def num_nonzeros(self) -> int:
-        """Coefficients in A."""
+        """The number of nonzero coefficients in A."""
         return len(self.value)
 
     @property

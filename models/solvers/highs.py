@@ -35,15 +35,15 @@ METHODS = {
     "hipo": Feature.HIPO,
     "pdlp": Feature.PDLP,
 }
-"""Option ``solver``, and what it asks for."""
+"""The values of HiGHS's option ``solver``, and the feature that each needs."""
 STRATEGIES = {"choose": 0, "dual": 1, "primal": 4}
-"""Option ``simplex_strategy``."""
+"""Names of strategies, and their values of HiGHS's option ``simplex_strategy``."""
 SUFFIXES = (".mps", ".lp")
 """Suffixes of files that a model may be written to."""
 IN_FILES = str.maketrans("[] -", "()_~")
-"""Characters of names in Pyomo, and what they are in files."""
+"""Characters of Pyomo's names that CPLEX LP does not allow, and their replacements in files."""
 STUFFING_FAULT = "1.14."
-"""Versions whose presolve loses optima of models with both whole and continuous columns.
+"""The beginning of the versions whose presolve loses optima of models with whole and continuous columns.
 
 It stuffs the continuous columns of a row as if the whole columns were continuous, too, and calls what is left
 optimal (ERGO-Code/HiGHS issues 2957, 3043, 3073 and 3094). It is right in 1.13 and again from 1.15 on, which
@@ -190,7 +190,8 @@ def check_path(path: Path | str) -> None:
 
 
 def _native_options(options: HighsOptions) -> dict[str, Any]:
-    # PDLP's answer is judged by these afterwards, and called unknown if it lies between the two.
+    # HiGHS checks PDLP's answer against these afterwards, and calls it unknown if it is within PDLP's own
+    # tolerance but not within these. They keep HiGHS's defaults.
     checked = None if options.method == "pdlp" else options.tolerance
     native = {
         "output_flag": options.log is not None,
@@ -274,6 +275,7 @@ def _subscribe(highs: Any, model: CompiledModel, trace: Trace) -> None:
 
 
 def _read(highspy: Any, highs: Any, model: CompiledModel) -> Outcome:
+    """Return HiGHS's answer, with signs as the model has them: a maximum was passed as a minimum."""
     native = highs.getModelStatus()
     termination = TERMINATIONS.get(native.name, Termination.UNKNOWN)
     info, solution = highs.getInfo(), highs.getSolution()

@@ -247,12 +247,12 @@ class SolverResult(Outcome):
 
     @property
     def rows(self) -> int:
-        """Constraints."""
+        """The number of the model's constraints."""
         return 0 if self.model is None else self.model.num_rows
 
     @property
     def columns(self) -> int:
-        """Variables."""
+        """The number of the model's variables."""
         return 0 if self.model is None else self.model.num_columns
 
     @property

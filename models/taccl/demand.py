@@ -149,7 +149,7 @@ def demand_of(
     size
         M, bytes.
     rules
-        Which links may carry a chunk.
+        The rules by which links may carry a chunk.
 
     Raises
     ------

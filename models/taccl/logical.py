@@ -112,12 +112,12 @@ class LogicalTopology:
 
     @cached_property
     def sources(self) -> Int64Array:
-        """int64 (links,)."""
+        """int64 (links,): the source of each link."""
         return np.array([link.source for link in self.links], np.int64)
 
     @cached_property
     def targets(self) -> Int64Array:
-        """int64 (links,)."""
+        """int64 (links,): the target of each link."""
         return np.array([link.target for link in self.links], np.int64)
 
     @cached_property

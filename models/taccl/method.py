@@ -19,7 +19,7 @@ from tutti.topologies.errors import InputError
 from tutti.topologies.graphs.grid_structure import note_on_hosts, placed
 
 DEFAULT_SIZE = Fraction(2**20)
-"""M where none is given and none matters, as links are equal and all transfers take the same time."""
+"""M if none is given and none matters, because links are equal and all transfers take the same time."""
 
 
 def synthesize(problem: Problem, options: TacclOptions, rng: np.random.Generator) -> Schedule:
@@ -44,6 +44,7 @@ def synthesize(problem: Problem, options: TacclOptions, rng: np.random.Generator
 
 
 def _size(problem: Problem, options: TacclOptions) -> Fraction:
+    """Return M: of the options or the sketch, else of the problem, else the default if it does not matter."""
     fixed = options.size()
     if fixed is not None:
         return fixed
@@ -63,7 +64,7 @@ def check(problem: Problem, options: TacclOptions) -> None:
     Raises
     ------
     Unsupported
-        Naming what is missing.
+        The message says what is missing.
     """
     what, where = problem.collective, problem.topology
     if what.kind is Kind.ALLREDUCE and len(what.members) > 1:

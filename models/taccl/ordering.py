@@ -39,11 +39,11 @@ class TimedMessages:
     Parameters
     ----------
     transfers
-        What is ordered.
+        The transfers that are ordered.
     messages
         The transfers of each message, in order.
     start
-        Ticks, of each message; non-decreasing.
+        The tick at which each message starts; non-decreasing.
     end
         Ticks until all has arrived.
     """
@@ -57,18 +57,18 @@ class TimedMessages:
 def ordered(
     transfers: RoutedTransfers, bound: int, tries: int, rng: np.random.Generator, deadline: Deadline = NEVER
 ) -> TimedMessages:
-    """Return the best order found.
+    """Return the best order that is found.
 
     Parameters
     ----------
     transfers
-        What is ordered.
+        The transfers to order.
     bound
         Ticks; no order takes less, so the search ends when one takes no more.
     tries
-        Most disturbed orders that are tried.
+        Largest number of disturbed orders that are tried.
     rng
-        For the disturbances.
+        Draws the disturbances.
     deadline
         After it no other order is tried, not even the first one backwards.
     """
@@ -102,11 +102,12 @@ class _TransferOrdering:
         self.until_now, self.from_now = np.array(transfers.until_now), np.array(transfers.from_now)
 
     def tried(self, backwards: bool, noise: FloatArray | None = None) -> tuple[Int64Array, int]:
-        """Return the starts in ticks, and the end, of the order that one rule gives."""
+        """Return the starts in ticks, and the end, of the order that the rule gives in one direction."""
         lengths = (self.until_now, self.from_now) if backwards else (self.from_now, self.until_now)
         longest = lengths[0] if noise is None else lengths[0] + noise
         rank = np.empty(len(longest), np.int64)
         rank[np.lexsort((lengths[1], -longest))] = np.arange(len(longest))
+        # The rule gives an order alone: it is timed forwards in any case.
         chosen = choose(self.arrays[backwards], rank, self.num_ports, self.num_places, backwards)
         start, end = earliest(self.arrays[False], np.lexsort((rank, chosen)), self.num_ports, self.num_places)
         return start, int(end)
@@ -149,7 +150,7 @@ def timed(transfers: RoutedTransfers, messages: Sequence[tuple[int, ...]]) -> Ti
     Parameters
     ----------
     transfers
-        What is ordered.
+        The transfers.
     messages
         The transfers that travel together, of one link each; every transfer once, after those it waits for.
     """
@@ -214,12 +215,16 @@ class TransferArrays(NamedTuple):
 def _soonest(
     arrays: TransferArrays, ports: Int64Array, places: Int64Array, transfer: int, ready: int, backwards: bool
 ) -> int:
-    """Return when a transfer can start whose data is there at `ready`."""
+    """Return when a transfer can start whose data is there at `ready`.
+
+    Backwards, time counts from the end of all, and `lead` is the time from leaving a port to the arrival.
+    """
     kind = arrays.kind[transfer]
     now, arrival = ready, arrays.arrival[kind]
     for use in range(arrays.first[kind], arrays.first[kind + 1]):
         lead = arrival - arrays.enter[use] - arrays.hold[use] if backwards else arrays.enter[use]
         now = max(now, ports[arrays.port[use]] - lead)
+    # Parts that are added to one chunk at a rank are received one after the other.
     if arrays.place[transfer] >= 0:
         received = 0 if backwards else arrays.enter[arrays.first[kind + 1] - 1]
         now = max(now, places[arrays.place[transfer]] - received)
@@ -230,7 +235,7 @@ def _soonest(
 def _take(
     arrays: TransferArrays, ports: Int64Array, places: Int64Array, transfer: int, now: int, backwards: bool
 ) -> int:
-    """Note that a transfer starts, and return its end."""
+    """Hold the ports of a transfer that starts now, and its place, and return its end."""
     kind = arrays.kind[transfer]
     arrival = arrays.arrival[kind]
     for use in range(arrays.first[kind], arrays.first[kind + 1]):
@@ -265,9 +270,8 @@ def choose(
     while len(queue) > 0:
         moment, place, transfer = heapq.heappop(queue)
         now: Any = _soonest(arrays, ports, places, transfer, ready[transfer], backwards)
-        if (
-            now > moment
-        ):  # its ports were taken since: it waits with its new moment, which keeps the invariant
+        # If its ports were taken since, it waits with its new moment, which keeps the invariant.
+        if now > moment:
             heapq.heappush(queue, (now, place, transfer))
             continue
         end = _take(arrays, ports, places, transfer, now, backwards)

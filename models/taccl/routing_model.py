@@ -93,7 +93,7 @@ class Orbits:
     Parameters
     ----------
     demand
-        With the permutations.
+        The demand, with the permutations.
     """
 
     demand: ChunkDemand

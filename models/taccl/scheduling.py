@@ -1,7 +1,7 @@
 """Contiguity and exact scheduling (TACCL, Appendix B.3): which neighbours on a link travel as one message.
 
-The orders are those of the heuristic ordering. The program has send and start of every chunk on every link of
-its path::
+The orders on links are those of the heuristic ordering. The program has a send and a start of every chunk on
+every link of its path. As in the paper, *start* is the time from which the chunk is at the end of the link::
 
     minimize time;  time ≥ start;  send[c, l] ≥ start[c, src]                               (1) to (4)
     is_together[c, o] → send[c] = send[o]                                                   (16)
@@ -46,8 +46,8 @@ needs::
 
     a_rank_reduces_one_part_of_a_chunk_at_a_time[c, o]  send[o] + when it is received ≥ start[c]
 
-What is added (`SchedulingModel.add_valid_inequalities`) follows from these. For the transfers from a to b on
-a port, it tells the solver the most that joining can save::
+`SchedulingModel.add_valid_inequalities` adds inequalities that follow from these. For the transfers from a to
+b in the queue of a port, they say how much joining can save at most::
 
     a_port_has_time_for_its_messages[p, a, b]
                         time ≥ head[a] + Σ_{a ≤ o ≤ b} (β_p + α_p (1 − joined[o])) + tail[b]
@@ -108,7 +108,7 @@ class TransferOrder:
     timed
         Times of the transfers, in which each is a message of its own.
     contiguity
-        Which links may join chunks.
+        The rule by which links may join chunks.
     """
 
     timed: TimedMessages
@@ -166,8 +166,8 @@ class TransferOrder:
     def spans(self) -> Iterator[Span]:
         """Yield the runs of ports' queues that may bind.
 
-        They are the ends of a port's queue from a transfer on that comes late, and its beginnings up to a
-        transfer with much to follow.
+        They are the ends of a port's queue from each transfer that comes later than the port can be done with
+        those before it, and the beginnings that the same rule finds in reverse.
         """
         transfers = self.transfers
         for port, queue in self._by_port().items():
@@ -191,21 +191,24 @@ class TransferOrder:
                 yield from pairwise(queue)
 
     def use(self, transfer: int, port: int) -> PortTime:
-        """Return when a transfer enters a port, and for how long it holds it."""
+        """Return when a transfer enters a port, and for how long it holds it: α_p and β_p by two messages."""
         messages = (self.transfers.message(self.transfers.link[transfer], chunks) for chunks in (1, 2))
         one, two = (next(use for use in message.uses if use.port == port) for message in messages)
         beta = (two.hold - one.hold) / self.unit
         return PortTime(one.enter / self.unit, one.hold / self.unit - beta, beta)
 
     def lasting(self, transfer: int) -> Latency:
-        """Return lat of a transfer's message."""
+        """Return α and β of a transfer's message: the times of one and of two chunks give both."""
         link = self.transfers.link[transfer]
         one, two = (self.transfers.message(link, chunks).arrival / self.unit for chunks in (1, 2))
         return Latency(2 * one - two, two - one)
 
 
 def _records(values: list[float], each: list[float]) -> Iterator[int]:
-    """Yield the places whose value is larger than the end of what is before them."""
+    """Yield the places whose value is larger than the time at which all places before them have ended.
+
+    A place begins at its value or, if that is later, at the end of the place before, and lasts its `each`.
+    """
     so_far = -1.0
     for place, value in enumerate(values):
         if value > so_far:
@@ -344,7 +347,7 @@ def exactly_scheduled(
 ) -> tuple[TimedMessages, dict[str, Any]]:
     """Return the times with messages of several chunks where they save time, and the solver's columns.
 
-    Where no link may join chunks, the times of an order are the earliest ones, and there is nothing to solve.
+    If no link may join chunks, the given times are already the earliest ones of the order.
     """
     order = TransferOrder(first, contiguity)
     if not order.follows:

@@ -262,7 +262,7 @@ def schedule_of(
     Parameters
     ----------
     problem
-        With a size.
+        The problem, with a size.
     times
         The messages.
     per_item

@@ -51,7 +51,7 @@ class MessageTicks:
     Parameters
     ----------
     arrival
-        From the start until they are at the destination.
+        The time from the start until they are at the destination.
     uses
         The ports of the route that it uses, in order.
     """

@@ -1,19 +1,20 @@
 """The earliest finish, from the lower bound upward; and the paper's reward for a given number of epochs.
 
-The paper's objective, the sum of reads over epochs, each over k + 1, is not the finishing time: it gives up
-the last chunk for earlier others. So the default asks for each K in turn whether all demands can be met by
-epoch K, from the project's lower bounds on: an infeasible K is the proof that K + 1 is the least. A schedule
-of K epochs is also one of more. So with a gap allowed the search begins above the bound, and it ends below
-the finish of a known schedule (`models.teccl.starts`). Or one program minimizes the finish. It has the epochs
-of the known schedule, at which branch and cut begins, or the epochs that chunks need if all take shortest
-routes.
+The paper's objective is not the finishing time. It is the sum of reads over epochs k, each over k + 1, and it
+may delay the last chunk to bring others earlier. So the default (`earliest_finish`) asks for each K in turn
+whether all demands can be met by epoch K, beginning at the project's lower bounds. An infeasible K proves
+that at least K + 1 epochs are needed. A schedule of K epochs is also one of more, so with a gap allowed the
+search begins above the bound. It ends below the finish of a known schedule (`models.teccl.starts`).
+
+Instead, one program can minimize the finish (`least_finish`). Its horizon is the finish of the known
+schedule, from which branch and cut starts, or the epochs that chunks need if all take shortest routes.
 
 Larger instances are solved in rounds of few epochs (`by_rounds`), each of which brings chunks closer to their
 ends, as in TE-CCL's A* technique (section 5). A round is a program of W epochs. Its reward is that of the
-reads, and less for chunks that have come nearer to ranks that wait for them. A chunk that is under way when a
-round ends is there, and its link free, when it arrives. As W is at least the longest message, a chunk can
-always come nearer, so the rounds come to an end. In the last ones all that is left could be done in W epochs,
-and they ask for that.
+reads, and a smaller one for chunks that have come nearer to ranks that wait for them. A chunk that is under
+way when a round ends is at its target from its arrival on, and its links are free once it has left them. As W
+is at least the longest message, a chunk can always come nearer, so the rounds come to an end. Once no missing
+chunk is more than W epochs from its end, a round first asks for all demands within W epochs.
 """
 
 from __future__ import annotations
@@ -82,8 +83,9 @@ def earliest_finish(
 ) -> EpochSchedule:
     """Return the schedule that meets all demands in the fewest epochs.
 
-    Each number of epochs has half of the time that is left; if it is undecided then, it stays unproven. If a
-    start is known, only better schedules are asked for, and the start is the answer if nothing else is found.
+    Each number of epochs has half of the time that is left. If it is undecided then, the next number is
+    tried, and the optimum is not proven. If a start is known, only better schedules are asked for, and the
+    start is the answer if none is found.
 
     Parameters
     ----------
@@ -106,10 +108,12 @@ def earliest_finish(
         if start is None and left <= 0:
             raise none(epochs, f"found none in {limits.seconds:g} s; give it more time or a window")
         program = limits.program(epochs, horizon)
+        # If the program is too large for the time left, the start is the answer, which ends the search.
         if start is not None and (left <= 0 or program.size > _most_transfers(left)):
             return HorizonAnswer(start, search.ticks)
         return _answer(program, solved(program, limits, left / 2, cost))
 
+    # A schedule of h epochs is within the gap of a bound p if h - p <= gap h.
     horizon = int(search.proven / (1 - limits.gap))
     search.grow(ask, min(horizon, most or horizon), most or math.inf, past_unknown=True)
     why = f"found none in {most} epochs in {limits.seconds:g} s; give it more time"
@@ -192,7 +196,7 @@ def _decided(
 
 
 def _answer(program: TecclProgram, result: SolverResult) -> HorizonAnswer[list[Transfer]]:
-    """Return a result's answer on its epochs."""
+    """Return what a result says of the program's horizon, with the transfers that are needed."""
     epochs = program.epochs
     return HorizonAnswer.of(
         result, lambda: needed(epochs, transfers_of(program, result)), partial(finish_of, epochs)
@@ -216,7 +220,7 @@ def solved(
     limits, seconds
         The limits and options, and the seconds of this solve.
     cost
-        Counts what the answer took.
+        The effort of this solve is added to it.
     objective
         None: any feasible point.
     start
@@ -291,6 +295,7 @@ def by_rounds(epochs: Epochs, limits: EpochLimits, window: int) -> EpochSchedule
         farthest = max((int(program.earliest[c, n]) for c, n in program.missing), default=0)
         if farthest == 0:
             break
+        # At least ceil(farthest / window) more rounds are needed; one more share is kept in reserve.
         seconds = max(until - now(), 0.0) / (2 + (farthest - 1) // window)
         program = TecclProgram(epochs, state, window, whole=False, buffers=limits.buffers)
         limited = replace(limits, seconds=seconds)
@@ -321,9 +326,10 @@ def _last(task: TecclProgram, limits: EpochLimits, cost: Effort) -> list[Transfe
 
 
 def _nearer(program: TecclProgram, limits: EpochLimits, cost: Effort) -> list[Transfer]:
-    """Return the transfers of most reward, within 2 %: the rest takes longest and says little of the finish.
+    """Return transfers whose reward is within 2 % of the largest, or of the allowed gap if that is wider.
 
-    To come nearer counts half as much as a whole demand that is met in the round's last epoch.
+    The last 2 % take longest to close and say little of the finish. A chunk that has come as near as possible
+    counts half as much as a demand that is met in the round's last epoch.
     """
     near = replace(limits, gap=max(limits.gap, 0.02))
     result = solved(program, near, limits.seconds, cost, methodcaller("add_reward", 0.5))

@@ -36,7 +36,10 @@ Distances = TypeVar("Distances", Int32Array, Int64Array)
 
 
 def by_copies(problem: Problem, make: Callable[[Problem], Schedule]) -> Schedule:
-    """Return a schedule of any collective, given how to make one of a collective that does not combine."""
+    """Return a schedule of any collective, given how to make one of a collective that does not combine.
+
+    A reduce is the reverse of a broadcast on the transposed network; see `from_allgather` for the others.
+    """
     if problem.collective.kind in BY_ALLGATHER:
         return from_allgather(problem, make)
     if problem.collective.kind is not Kind.REDUCE:
@@ -56,15 +59,15 @@ class ChunkInstance:
     chunks
         C, the chunks of each item.
     method
-        The method that asks, for messages.
+        The name of the method in messages.
     switches
-        Whether switches are allowed; `hops` and what follows from it do not allow them.
+        Whether switches are allowed; `hops` and the properties that use it do not allow them.
 
     Raises
     ------
     Unsupported
-        If there are switches (unless allowed) or items of several sizes; by `capacity`, if bandwidths are
-        no multiples of the least one.
+        If there are switches (unless allowed), items of several sizes, or too many chunks. `capacity` raises
+        it if bandwidths are no multiples of the least one.
     """
 
     topology: Topology
@@ -89,7 +92,7 @@ class ChunkInstance:
 
     @cached_property
     def item(self) -> Int32Array:
-        """int32, shape (moved,): the items that must go anywhere, C times each."""
+        """int32, shape (chunks,): the item of each chunk; an item that must be moved has C chunks."""
         moved = np.flatnonzero((self.holders ^ self.wanters).any(axis=1) & self.wanters.any(axis=1))
         return np.repeat(moved, self.chunks).astype(np.int32)
 
@@ -99,28 +102,28 @@ class ChunkInstance:
 
     @cached_property
     def holders(self) -> BoolArray:
-        """Shape (items, nodes): who has each item before."""
+        """Shape (items, nodes): the ranks that have each item before the collective."""
         return self._ranks(self.collective.items.start)
 
     @cached_property
     def wanters(self) -> BoolArray:
-        """Shape (items, nodes): who must have it after."""
+        """Shape (items, nodes): the ranks that must have it after the collective."""
         return self._ranks(self.collective.items.end)
 
     @cached_property
     def missing(self) -> BoolArray:
-        """Shape (items, nodes): who must have each item after and has it not before."""
+        """Shape (items, nodes): the ranks that must receive each item."""
         missing: BoolArray = self.wanters & ~self.holders
         return missing
 
     @cached_property
     def held(self) -> BoolArray:
-        """Shape (chunks, nodes): who has each chunk before."""
+        """Shape (chunks, nodes): the ranks that have each chunk before the collective."""
         return self.holders[self.item]
 
     @cached_property
     def wanted(self) -> tuple[tuple[int, int], ...]:
-        """(chunk, rank) of all that must be brought somewhere."""
+        """(chunk, rank) of all chunks that a rank must receive."""
         return tuple((int(c), int(n)) for c, n in np.argwhere(self.missing[self.item]))
 
     @cached_property
@@ -129,6 +132,7 @@ class ChunkInstance:
         return list(zip(self.topology.source.tolist(), self.topology.target.tolist(), strict=True))
 
     def _ranks(self, ends: Int32Array) -> BoolArray:
+        """Return the ranks that the start or end of each item stands for, as a mask (items, nodes)."""
         table = np.zeros((len(ends), self.topology.num_nodes), dtype=np.bool_)
         for row, (end, group) in enumerate(
             zip(ends.tolist(), self.collective.items.group.tolist(), strict=True)
@@ -163,7 +167,7 @@ class ChunkInstance:
         Parameters
         ----------
         chunk, source, target
-            Shape (transfers,): what each moves (in `item`), from where and to where.
+            Shape (transfers,): the chunk of each (its place in `item`), and the ranks from and to.
         """
         return useful_transfers(chunk, source, target, self.missing[self.item])
 
@@ -194,13 +198,13 @@ class ChunkInstance:
         Parameters
         ----------
         clock
-            What the order counts.
+            The clock of the order.
         transfers
-            Shape (transfers,) each: which chunk (in `item`), over which route, and when.
+            Shape (transfers,) each: the chunk (its place in `item`), the route and the order.
         routes
             The links of each route; empty if routes are links.
         further
-            More of `Schedule`.
+            Further arguments of `Schedule`.
         """
         (chunk, route, order), table = transfers, Routes.of(routes)
         return Schedule(
@@ -244,9 +248,9 @@ class NetworkRoutes:
     Parameters
     ----------
     links
-        The links of each route, in order; where all links are routes and nothing else is, route e is link e.
+        The links of each route, in order. If the routes are exactly the links, route e is link e.
     ends
-        The nodes that it leaves and enters.
+        The first and the last node of each route.
     """
 
     links: tuple[tuple[int, ...], ...]
@@ -288,7 +292,8 @@ def _through_switches(
     """Yield the routes of fewest links from a rank to each other rank, those of more than one link."""
     fewest = {rank: 0}
     growing: list[tuple[int, ...]] = [(link,) for link in out[rank]]
-    for route in growing:  # the shortest first, as longer ones are put behind them
+    # Breadth first: the list grows at its end, so `fewest` is final when a node is first met.
+    for route in growing:
         at = ends[route[-1]][1]
         if len(route) > fewest.setdefault(at, len(route)):
             continue
@@ -340,7 +345,7 @@ class SizedInstance(ABC):
 
     @cached_property
     def least(self) -> int:
-        """Ticks below which no schedule can end, by the bounds, the longest route and the links' room."""
+        """The ticks that every schedule needs, by the bounds, the longest route and the links' room."""
         proven = max(math.ceil(Fraction(bound.time(self.size)) / self.tick) for bound in self.bounds)
         return self.with_room(max(proven, self.farthest))
 

@@ -85,6 +85,7 @@ def _improve(edges: PricedEdges, parent: Int64Array, epoch: Int64Array, rng: np.
                 size = _branch(rank, parent, epoch, branch, inside)
                 _price_branch(prices, parent, branch[:size], below, choice)
                 changed |= _move(rank, edges, (parent, epoch), below, inside)
+                # The ranks below follow with the epochs that are cheapest after their new parent's.
                 for other in branch[1:size]:
                     epoch[other] = choice[other, epoch[parent[other]]]
     cost = 0.0
@@ -167,6 +168,7 @@ def _inserted(edges: PricedEdges, root: int, parent: Int64Array, epoch: Int64Arr
         if far[nearest, -1] == np.inf:
             return False
         rank, when = nearest, prices.shape[2] - 1
+        # From the nearest rank back to the tree; each rank on the way gets the data in an earlier epoch.
         while parent[rank] == -2:
             while via[rank, when] < 0:
                 when -= 1
@@ -187,6 +189,7 @@ def _distances(edges: PricedEdges, tree: Any, far: FloatArray, via: Int64Array) 
                 if when >= epoch[rank]:
                     far[rank, when] = 0.0
                 continue
+            # Data that is there after an epoch is there after the next one.
             if when > 0:
                 far[rank, when] = far[rank, when - 1]
             for other in edges.sender[edges.begin[rank] : edges.begin[rank + 1]]:

@@ -39,11 +39,12 @@ CELLS = 2**22
 """Largest number of array entries from which a block of rows is made. A larger value uses more memory."""
 
 Cells = npt.NDArray[np.unsignedinteger[Any]]
+"""Chunk numbers, shape (rounds, links) or (links,); `nothing` is the number for none."""
 
 
 @dataclass(frozen=True)
 class Playback:
-    """Whether the array is played from last to first, reducing, and whether on opposite links."""
+    """A part plays the array backwards, reducing, if `reverse`, and on the opposite links if `opposite`."""
 
     reverse: bool
     opposite: bool
@@ -54,8 +55,8 @@ PARTS = {
     Kind.REDUCE_SCATTER: (Playback(True, False),),
     Kind.ALLREDUCE: (Playback(True, True), Playback(False, False)),
 }
-"""The parts of each collective. The array of a reduce-scatter is that of an allgather on the transposed
-network; the others' array is one on the network itself."""
+"""The parts of each collective. The array of a reduce-scatter is an allgather on the transposed network; that
+of the others is an allgather on the network itself."""
 
 
 class Block(NamedTuple):
@@ -157,6 +158,7 @@ class RoundTable:
         return [(begin, min(begin + high, self.rounds)) for begin in range(0, max(1, self.rounds), high)]
 
     def _block(self, part: Playback, span: tuple[int, int], step: int) -> Schedule:
+        """Return the rows of the rounds in a span; `step` is the number of steps before them."""
         cells = np.asarray(self.cells[span[0] : span[1]])
         if part.reverse:
             cells = cells[::-1]
@@ -214,6 +216,7 @@ def opposite_links(topology: Topology) -> Int64Array:
         If a link has no opposite link.
     """
     source, target = topology.source, topology.target
+    # Sorted by (source, target) and by (target, source), a link and its opposite have the same place.
     forth, back = np.lexsort((target, source)), np.lexsort((source, target))
     alike = (source[forth] == target[back]) & (target[forth] == source[back])
     if not alike.all():
@@ -277,12 +280,15 @@ def _congestion(table: RoundTable, loads: Int64Array) -> Fraction:
 
 SUFFIX = ".rounds"
 MAGIC = b"tutti.rounds/1\n\0"
+"""The first bytes of a file. Then come the header's length in 8 bytes, the header as JSON, and the array."""
 ALIGNMENT = 64
+"""The array begins at a multiple of this number of bytes."""
 _SCHEDULE, _CHUNKS, _MADE = "schedule", "chunks_per_item", "made"
+"""The keys of the header."""
 
 
 class RoundWriter:
-    """Writes a table. Until it is complete its file is named `draft`, and a later writer continues it.
+    """Writes a table. Until it is complete, it is in the file `draft`, which a later writer continues.
 
     Parameters
     ----------
@@ -393,6 +399,7 @@ def _frame(table: RoundTable) -> Schedule:
 
 
 def _read_frame(header: Any, per_item: Any, listed: int, where: str) -> Schedule:
+    """Return the schedule without transfers that a header describes; the array has `listed` bytes."""
     none = np.zeros(0, np.int64)
     names = ("chunks.owner", "chunks.size", "transfers.chunk", "transfers.src", "transfers.dst")
     columns = dict.fromkeys((*names, "transfers.route", "transfers.order"), none)

@@ -89,6 +89,7 @@ def _followers(
             need[edge] += 1
             after[writer + 1] += 1
             writer = before[writer]
+        # The writers of a cell are a linked list, from the latest to the first.
         before[edge] = latest[target[edge]]
         latest[target[edge]] = edge
     after = np.cumsum(after)

@@ -5,10 +5,10 @@ network: a rank's messages contend only for its network interfaces. Here each en
 first those of the links out of a rank, then those of the links into it, in the order of the network. So two
 links out of a rank never contend, and neither do messages inside the network (on links between switches).
 
-In LogGOPSim a receive occupies a processor of the rank while the bytes of its message arrive. Messages that
-arrive over several links at the same time are therefore received one after the other, and a task that waits
-for them starts when its processor is free. One processor for each interface would lose that order, so
-processor 0 does everything. The times are those of a network where a rank receives over one link at a time.
+In LogGOPSim a receive occupies a processor of the rank while the bytes of its message arrive. Here processor
+0 does everything. So messages that arrive over several links at the same time are received one after the
+other, and a task that waits for them starts when the processor is free. With a processor for each interface,
+this order would be lost. The times are those of a network where a rank receives over one link at a time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tutti.topologies.units import parse_size
 MOST_NICS = 256
 """Largest number of interfaces of a rank: interface numbers have 8 bits."""
 UNITS = {"ns": 10**9, "ps": 10**12, "fs": 10**15}
-"""Units of time, and the number of each in a second."""
+"""Units of time, the longest first, and the number of each in a second."""
 MOST_TIME = 2**31
 """Parameters of LogGOPSim, in its unit of time, must be below this number."""
 
@@ -76,6 +76,7 @@ class _Nics:
     def __init__(self, schedule: Schedule) -> None:
         topology = schedule.topology
         self.ways = ways(schedule)
+        # The number of the interface at the begin and at the end of each link; that of a switch is not used.
         self.leaving, self.entering = ([0] * topology.num_links for _ in range(2))
         for rank in range(topology.num_ranks):
             out, into = (
@@ -100,6 +101,7 @@ class _Nics:
 
 
 def _lines(played: Tasks, unit: int, schedule: Schedule) -> Iterator[str]:
+    """Yield the lines of the file; `unit` is the bytes of a unit."""
     nics = _Nics(schedule)
     name = f"{schedule.collective} on {schedule.topology.name}"
     yield f"// {' '.join(name.split())}: {played.units * unit} bytes in {played.units} units of {unit}"
@@ -112,7 +114,7 @@ def _lines(played: Tasks, unit: int, schedule: Schedule) -> Iterator[str]:
         if not tasks:
             yield "t0: calc 0 cpu 0"
         for number, task in enumerate(tasks):
-            if task.action is Action.SUM:
+            if task.action is Action.SUM:  # sums take no time here, and only carry dependencies
                 yield f"t{number}: calc 0 cpu 0"
             else:
                 ends = f"{'to' if task.action is Action.SEND else 'from'} {task.peer}"
@@ -126,7 +128,7 @@ def _parameters(topology: Topology) -> str:
     """Return the LogGOPSim parameters that give the network's times, or the reason why there are none.
 
     They are whole numbers below 2^31, in the longest unit of time in which rounding changes each by at most
-    one thousandth.
+    one thousandth. If there is none, it is the shortest unit in which they are below 2^31.
     """
     if not topology.homogeneous:
         return "the links differ, so no L and G hold for all of them"
@@ -146,4 +148,5 @@ def _parameters(topology: Topology) -> str:
         )
     ]
     name, (latency, gap) = (close or fitting[-1:])[0]
+    # L is α and G the time of a byte; o, g and O are 0. Messages of fewer than S bytes need no rendezvous.
     return f"-L {latency} -o 0 -g 0 -O 0 -G {gap} -S 2147483647 (times in {name})"

@@ -1,9 +1,10 @@
 """The judge of programs: whether one does its collective, in whatever order its blocks run.
 
-If all accesses of a program are ordered (`races`), every interleaving of its blocks ends with the same data.
-Whether FIFOs of a given depth are enough doesn't depend on the interleaving either (Kahn, The semantics of a
-simple language for parallel programming, 1974). So one run proves such a program right. Random interleavings
-are for programs that are too large to search for races; for tiny programs all interleavings can be run.
+If all conflicting accesses of a program are ordered (`races`), every interleaving of its blocks ends with the
+same data. Whether FIFOs of a given depth are enough doesn't depend on the interleaving either (Kahn, The
+semantics of a simple language for parallel programming, 1974). So one run proves such a program right. Random
+interleavings are for programs that are too large to search for races. For tiny programs all interleavings can
+be run.
 """
 
 from __future__ import annotations
@@ -274,6 +275,7 @@ def _in_units(program: Program) -> tuple[Program, Int64Array]:
         target_offset=code.target_offset + within,
         length=np.where(parts[original] > 1, 1, code.length),
     )
+    # The first unit of a message waits for what the message waits for: the last units of those instructions.
     waits = np.zeros(len(original), dtype=np.int64)
     waits[begin[:-1]] = np.diff(program.wait_begin)
     cut = program.replace(
@@ -286,6 +288,7 @@ def _in_units(program: Program) -> tuple[Program, Int64Array]:
 
 
 def _key(state: State) -> bytes:
+    """Return the bytes of a state, which are equal for equal states."""
     return b"".join(column.tobytes() for column in state)
 
 
@@ -295,6 +298,7 @@ def _least_depth(machine: ProgramArrays) -> int | None:
     def ends(depth: int) -> bool:
         return run(machine, state_of(machine), depth=depth)[0].reason == FINE
 
+    # Invariant: a deeper FIFO only removes waits, so what ends at a depth ends at every larger one.
     fifos = ~machine.signals
     longest = int(np.diff(machine.send_begin)[fifos].max(initial=0))
     if not longest or not ends(longest):

@@ -45,7 +45,7 @@ def write(schedule: Schedule, path: Path, options: ListingOptions) -> dict[str, 
     Raises
     ------
     TuttiError
-        If the rank does not exist, or a switch multicasts or adds.
+        If the rank does not exist, or a switch multicasts or adds in the schedule.
     """
     program = options.lower(schedule)
     text = to_listing(program, options.rank)
@@ -68,6 +68,7 @@ def to_listing(program: Program, rank: int | None = None) -> str:
 
 
 def _lines(program: Program, ranks: range | tuple[int, ...]) -> Iterator[str]:
+    """Yield a line for the program, and for each rank its buffers and its instructions in serial order."""
     order = serial_order(program)
     own, sizes = program.rank[program.block_of], BufferLayout.of(program).sizes
     yield f"{program.name}: M is {program.units} units{', in place' if program.in_place else ''}"
@@ -106,6 +107,7 @@ def _sentence(one: Instruction) -> str:
 
 
 def _where(address: Address, length: int) -> str:
+    """Return an address with its units, such as "input[0..3]"; an empty text for no address."""
     if address.buffer == NONE:
         return ""
     last = f"..{address.offset + length - 1}" if length > 1 else ""

@@ -346,6 +346,7 @@ def execute(machine: ProgramArrays, state: State, instruction: int) -> tuple[int
         message = machine.payload[sender]
         state.taken[machine.take_begin[take] + state.num_taken[take]] = instruction
         state.num_taken[take] += 1
+    # Without memory only the order of messages is simulated.
     if len(state.memory) > 0:
         unit = _move(machine, state, instruction, message)
         if unit >= 0:
@@ -364,6 +365,7 @@ def _move(machine: ProgramArrays, state: State, instruction: int, message: int) 
     target, payload = machine.target[instruction], machine.payload[instruction]
     sends = machine.send[instruction] >= 0
     for unit in range(machine.length[instruction]):
+        # The result is the sum of the message, the source and the addend, those that there are.
         word = EMPTY
         if message >= 0:
             word = state.payload[message + unit]
@@ -434,6 +436,7 @@ def origins(
         target, payload = machine.target[instruction], machine.payload[instruction]
         for unit in range(machine.length[instruction]):
             times = np.uint8(0)
+            # What a cell held before is overwritten, so its count starts from 0 for earlier instructions.
             if target >= 0:
                 times += often[target + unit]
                 often[target + unit] = 0

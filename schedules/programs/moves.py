@@ -3,8 +3,13 @@
 Switches only forward, so a message is one move from rank to rank past them. A rank inside a route receives
 into scratch of its own and sends from there. A rank's datum stands in the input at first. Once it has
 arrived, or something was added to it, it stands in the output if it must end there, otherwise in scratch. Of
-a chunk with copies, the copy that the rank ends with stands in the output; a copy that has not arrived stands
+a chunk with copies, the copy that the rank ends with stands in the output. A copy that has not arrived stands
 where its original stands.
+
+`moves_of` cuts the chunks into *cells* of whole units (`_in_units`) and the rows' routes into *hops* from
+rank to rank (`_hops`), and lists the cells of each hop as *pieces*. It assigns memory to them (`_stand`), and
+joins pieces that are contiguous at both ends to messages. Copies within a rank come before all messages
+(`_joined`).
 """
 
 from __future__ import annotations
@@ -28,7 +33,9 @@ from tutti.topologies.exact import INT32_MAX, NONE, BoolArray, FloatArray, Int32
 from tutti.topologies.kernels import kernel
 
 MOST_UNITS = INT32_MAX
+"""Largest number of units of M in a program."""
 _NO_COPIES = np.empty((0, 0), dtype=np.bool_)
+"""The `kept` of chunks without copies."""
 
 
 class Places(NamedTuple):
@@ -256,8 +263,9 @@ class _Copies(NamedTuple):
 def _in_units(
     schedule: Schedule, simulated: Simulation, instances: int, longest: int
 ) -> tuple[_ChunkCells, int, _CellTransfers]:
-    """Cut the chunks into cells of at most `longest` whole units of M; return these, C and the rows."""
+    """Cut the chunks into cells of at most `longest` units; return the cells, the units of M and the rows."""
     chunks = schedule.chunks
+    # A unit is the largest part of M of which all chunks are multiples, over the number of instances.
     unit = int(np.gcd.reduce(chunks.size, initial=0)) or 1
     units = chunks.denominator // unit * instances
     if units > MOST_UNITS or chunks.denominator % unit:
@@ -283,6 +291,7 @@ def _in_units(
         simulated.start[simulated.message],
         simulated.finish[simulated.message],
     )
+    # Copies take no space in their item: they lie where their originals lie.
     total = offsets_of(chunks.tiling_size // unit)
     offset = (total[chunks.original] - total[chunks.first[chunks.item]])[chunk] + within * longest
     cells = _ChunkCells(chunks.item[chunk].astype(np.int64), amount, offset, 0 * chunk + NO_COPY, _NO_COPIES)
@@ -298,11 +307,11 @@ def _in_units(
 def _side_by_side(
     cells: _ChunkCells, rows: _CellTransfers, instances: int
 ) -> tuple[_ChunkCells, _CellTransfers]:
-    """Cut each item into this number of parts, each with the item's cells, and repeat each row for each."""
+    """Cut each item into `instances` parts with as many cells each, and repeat each row for each part."""
     begin = np.searchsorted(cells.item, np.arange(cells.item.max(initial=-1) + 2))
     many, total = np.diff(begin), offsets_of(np.where(cells.copy_of == NO_COPY, cells.units, 0))[begin]
     order = np.concatenate([np.tile(np.arange(one, after), instances) for one, after in pairwise(begin)])
-    turn = np.concatenate([np.repeat(np.arange(instances), number) for number in many])
+    part = np.concatenate([np.repeat(np.arange(instances), number) for number in many])
 
     def place(cell: Int64Array, instance: Int64Array) -> Int64Array:
         """Return the new number of a cell in that instance."""
@@ -310,15 +319,15 @@ def _side_by_side(
         return cell + begin[of] * (instances - 1) + instance * many[of]
 
     item, of = cells.item[order], cells.copy_of[order]
-    again = _ChunkCells(
+    cut = _ChunkCells(
         item,
         cells.units[order],
-        cells.offset[order] + turn * np.diff(total)[item],
-        np.where(of == NO_COPY, NO_COPY, place(of, turn)),
+        cells.offset[order] + part * np.diff(total)[item],
+        np.where(of == NO_COPY, NO_COPY, place(of, part)),
         cells.kept[:, order] if len(cells.kept) else cells.kept,
     )
     instance, rows = np.tile(np.arange(instances), len(rows.first)), rows.repeated(instances)
-    return again, rows._replace(first=place(rows.first, instance), instance=instance)
+    return cut, rows._replace(first=place(rows.first, instance), instance=instance)
 
 
 def _turns(schedule: Schedule) -> tuple[Int64Array, Int64Array]:
@@ -329,14 +338,17 @@ def _turns(schedule: Schedule) -> tuple[Int64Array, Int64Array]:
         kind = np.where(when.kind < 0, ~when.kind, when.kind)
         arrive = when.order + when.arrival[kind]
         _, rank = np.unique(np.concatenate([when.order, arrive]), return_inverse=True)
+        # What arrives at a moment, in its even turn, can be read at the same moment, in its odd turn.
         read = 2 * rank[: len(rows)] + 1
         return read, np.maximum(2 * rank[len(rows) :], read)
+    # All rows of a step read, in its even turn, before any arrives, in its odd turn. In the flow clock, each
+    # row is a step of its own.
     order = rows if schedule.order is None else schedule.order.astype(np.int64)
     return 2 * order, 2 * order + 1
 
 
 class _RouteParts(NamedTuple):
-    """The parts of routes from rank to rank: `opened` and `close` are entries of the routes' links."""
+    """The parts of routes from rank to rank, from entry `opened` to entry `close` of all routes' links."""
 
     opened: Int64Array
     close: Int64Array
@@ -411,23 +423,25 @@ def _stand(
     row = hops.row[pieces.hop]
     units = cells.units[pieces.cell]
     first, last = hops.number[pieces.hop] == 0, hops.last[pieces.hop]
-    # Every datum that a rank keeps has a cell of memory, and so has each datum that passes through it.
+    # A datum at a rank has one home for all its arrivals. What passes through a rank inside a route has a
+    # place of its own.
     here, there = hops.source[pieces.hop], hops.target[pieces.hop]
     stays = np.flatnonzero(last)
+    # The pieces that stay, in the order of their arrival: `turn` is the place of each in it.
     order = stays[np.lexsort((stays, hops.number[pieces.hop[stays]], rows.arrive[row[stays]]))]
     turn = np.full(number, NONE, dtype=np.int64)
     turn[order] = np.arange(len(order))
     key, earliest, datum = np.unique(
         there[order] * num_cells + pieces.cell[order], return_index=True, return_inverse=True
     )
-    earliest = order[earliest]
-    again = np.ones(number, dtype=np.bool_)
-    again[earliest] = False
+    earliest = order[earliest]  # the first arrival of each datum
+    later = np.ones(number, dtype=np.bool_)
+    later[earliest] = False
     home = _places(layout, layout.output, Buffer.OUTPUT, key // num_cells, key % num_cells, cells)
     if len(cells.kept):
         home.buffer[~cells.kept[key // num_cells, key % num_cells]] = NONE
     passing = np.flatnonzero(~last)
-    homeless = np.flatnonzero(home.buffer == NONE)
+    homeless = np.flatnonzero(home.buffer == NONE)  # what does not end at the rank: its home is scratch
     owner = np.concatenate([key[homeless] // num_cells, there[passing]])
     needed = np.concatenate([cells.units[key[homeless] % num_cells], units[passing]])
     offset, scratch = _allocate(owner, needed, layout.sizes[:, 0] if staged else np.zeros(ranks, np.int64))
@@ -439,7 +453,10 @@ def _stand(
     start = Buffer.SCRATCH if staged else Buffer.INPUT
 
     def held(rank: Int64Array, cell: Int64Array, by: Int64Array) -> Places:
-        """Return the places of cells at these ranks after the first `by` arrivals."""
+        """Return the places of cells at these ranks after the first `by` arrivals.
+
+        A cell is at home if it has arrived, or where its original is if it is a copy, or where it started.
+        """
         places = _places(layout, layout.input, start, rank, cell, cells)
         left, cell = np.arange(len(rank) if len(key) else 0), cell.copy()
         while len(left):
@@ -451,15 +468,17 @@ def _stand(
             cell[left] = cells.copy_of[cell[left]]
         return places
 
+    # The first sum of a datum adds what the rank had at the start; later ones add to the sum at home.
     sums = np.flatnonzero(last & rows.reduce[row])
     add.put(sums, write.buffer[sums], write.offset[sums])
-    fresh = sums[~again[sums]]
+    fresh = sums[~later[sums]]
     add.put(fresh, *held(there[fresh], pieces.cell[fresh], turn[fresh]))
 
     read = Places.nowhere(number)
     begins = np.flatnonzero(first)
     arrived = np.searchsorted(rows.arrive[row[order]], rows.read[row[begins]])
     read.put(begins, *held(here[begins], pieces.cell[begins], arrived))
+    # A later hop reads where the hop before it wrote: its row's hops have the same pieces, in one order.
     middle = np.flatnonzero(~first)
     before = middle - np.bincount(pieces.hop, minlength=len(hops.row))[pieces.hop[middle]]
     read.put(middle, write.buffer[before], write.offset[before])
@@ -556,7 +575,7 @@ def _joined(
     rows: _CellTransfers,
     hops: _Hops,
 ) -> Moves:
-    """Return copies and messages as one table, with the turns at which each reads and writes."""
+    """Return copies and messages as one table, with the turn, of its own, at which each reads and writes."""
     hop = messages.hop
     row, number, last = hops.row[hop], hops.number[hop], hops.last[hop]
     parts = np.bincount(hops.row, minlength=len(rows.first))[row]
@@ -564,8 +583,9 @@ def _joined(
     read = np.where((parts > 1) & last, rows.arrive[row], rows.read[row])
     write = np.where(last, rows.arrive[row], rows.read[row])
     instances = int(rows.instance.max(initial=0)) + 1
-    spent = (rows.end[row] - rows.begin[row]) / parts
+    spent = (rows.end[row] - rows.begin[row]) / parts  # each hop counts as an equal part of the message
     few = len(copies.rank)
+    # Copies come first; in a turn the hops of a row are in order, and each reads before it writes.
     before = np.full(few, -1, dtype=np.int64)
     turn = np.concatenate([before, read, before, write])
     within = np.concatenate([before, 2 * number, before, 2 * number + 1])

@@ -32,8 +32,10 @@ from tutti.topologies.errors import InputError
 from tutti.topologies.exact import NONE, BoolArray
 
 Blocks = list[list[Instruction]]
+"""The instructions of each block of a rank."""
 
 _STORES = (Op.RECV, Op.RECV_COPY_SEND)
+"""Instructions that store what they receive as it is."""
 
 
 def one_sided(program: Program, *, packets: bool = False, proxied: BoolArray | None = None) -> Program:
@@ -59,12 +61,13 @@ def one_sided(program: Program, *, packets: bool = False, proxied: BoolArray | N
 def without_needless_waits(blocks: Sequence[Blocks]) -> list[Blocks]:
     """Return the blocks of each rank without waits that are implied by other waits of the same block.
 
-    The remaining waits for any one block are for later and later steps.
+    The remaining waits of a block for any other block are for later and later steps.
     """
     return [[_needed(number, block) for number, block in enumerate(of_rank)] for of_rank in blocks]
 
 
 def _needed(number: int, block: list[Instruction]) -> list[Instruction]:
+    """Return the instructions of block `number`, each with the waits that are still needed."""
     known: dict[int, int] = {}
     kept = []
     for one in block:
@@ -118,6 +121,7 @@ class _Translation:
             self.slot, slots_end = self._allotted(through, old)
             self.mine, self.scratch = self._allotted(sums + self.outbox, slots_end)
             return
+        # The inboxes take [0, shift), twice the length of all slots.
         self.slot, slots_end = self._allotted(through, self.shift)
         self.shift = [2 * end for end in slots_end]
         self.mine, ends = self._allotted(
@@ -224,6 +228,7 @@ class _Translation:
         yield from steps[1:]
 
     def _parts(self, number: int, old: Instruction) -> Iterator[Instruction]:
+        """Yield the new instructions for one: wait for the signal, store or add the data, write, signal."""
         rank, op, length = self.own[number], old.op, old.length
         source, target = self._moved(rank, old.source), self._moved(rank, old.target)
         if op in (Op.COPY, Op.REDUCE):
@@ -253,7 +258,7 @@ class _Translation:
             yield Instruction(Op.SIGNAL, to=old.to, channel=self.connection[other])
 
     def _moved(self, rank: int, address: Address) -> Address:
-        """Return the new place: in scratch behind the packets; in place, in the larger buffer."""
+        """Return the new address of data: in scratch behind the packets; in place, in the larger buffer."""
         if address.buffer == Buffer.SCRATCH:
             return address._replace(offset=address.offset + self.shift[rank])
         if address == NOWHERE or not self.old.in_place:
@@ -266,7 +271,7 @@ class _Translation:
 class _CellAccesses:
     """The memory cells that each instruction reads and writes, in one order in which all can run.
 
-    In a program without races, an access of a cell that is before another in this order is so in all orders.
+    In a program without races, two accesses of a cell, of which one writes, have this order in every run.
     """
 
     def __init__(self, program: Program) -> None:
@@ -301,6 +306,7 @@ class _CellAccesses:
 
         Receives in `through` that forward a message send it from the inbox, which is not overwritten.
         """
+        # Backwards: `written` has the cells that later instructions write.
         written, again = np.zeros(self.count, dtype=np.bool_), np.zeros(len(self.order), dtype=np.bool_)
         sources, targets = self.spans
         sends = self.program.code.op == Op.SEND
@@ -314,7 +320,7 @@ class _CellAccesses:
 
 
 def with_proxies(program: Program, proxied: BoolArray) -> Program:
-    """Return the program in which blocks of their own, one for each connection, do the proxies' writes.
+    """Return the program in which the proxies' writes and signals are in separate blocks, one a connection.
 
     Parameters
     ----------
@@ -329,6 +335,7 @@ def with_proxies(program: Program, proxied: BoolArray) -> Program:
         proxies: dict[tuple[int, int], list[Instruction]] = {}
         for number, block in enumerate(blocks):
             for step, one in enumerate(block):
+                # The block has a NOP in its place, for which the proxy's instruction waits.
                 if one.to != NONE and proxied[rank, one.to]:
                     signals = (i.channel for i in block[step:] if i.op is Op.SIGNAL and i.to == one.to)
                     proxy = proxies.setdefault((one.to, next(signals, 0)), [])

@@ -282,6 +282,7 @@ def _hold(held: _Held, fifo: int, node: int, when: FloatArray) -> None:
     first = ends[fifo, 0]
     if first != NONE and (when[node], node) < (when[first], first):
         before = NONE
+    # Invariant: the list is sorted by (time, node).
     while before != NONE and (when[node], node) < (when[before], before):
         before = beside[before, 0]
     behind = first if before == NONE else beside[before, 1]

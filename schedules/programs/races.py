@@ -151,6 +151,7 @@ def _conflicts(machine: ProgramArrays, order: Int32Array, cells: int) -> Int32Ar
             if machine.target[instruction] >= 0:
                 cell = machine.target[instruction] + unit
                 pairs, num_pairs = _note(machine, pairs, num_pairs, last_write[cell], instruction)
+                # A write must come after all reads since the last write, which are then forgotten.
                 while last_read[cell] >= 0:
                     pairs, num_pairs = _note(machine, pairs, num_pairs, reader[last_read[cell]], instruction)
                     last_read[cell] = behind[last_read[cell]]

@@ -1,4 +1,4 @@
-"""Finds the messages for which each message waits: those whose data it sends on, in any clock.
+"""Finds the messages for which each message waits: those that bring the data that it sends, in any clock.
 
 A row waits for every row into its source that overlaps its chunks and precedes it:
 
@@ -6,9 +6,9 @@ A row waits for every row into its source that overlaps its chunks and precedes 
 * time clock: arriving no later than it starts;
 * flow clock: earlier in the table.
 
-If several rows wrote the data that is read (in a combining collective), all count. To keep the number of
-dependencies linear in the table, a second write to the same data makes a *join*. This is an event that
-happens once the earlier event and the new message have happened; readers wait for it instead of both. If
+If several rows wrote the data that is read (in a combining collective), the reader waits for all. To keep the
+number of dependencies linear in the table, a second write to the same data makes a *join*. This is an event
+that happens once the earlier event and the new message have happened; readers wait for it instead of both. If
 nothing has arrived in a copy of a chunk, the event that completes the original completes the copy.
 """
 
@@ -24,6 +24,7 @@ from tutti.topologies.exact import NONE, Int32Array, Int64Array
 from tutti.topologies.kernels import kernel
 
 _FIRST_EDGES = 1024
+"""Spare places of the arrays of edges and events at first; they double when they are full."""
 _MOST_CELLS = 2**26
 """Largest number of pairs of node and chunk for which a table of all writers is kept (256 MiB)."""
 
@@ -50,7 +51,7 @@ class Dependencies(NamedTuple):
 
 
 class _Moments(NamedTuple):
-    """Each row's message, and two moments of each message: data `done` by another's `start` has arrived."""
+    """Each row's message, and two moments of each message: it reads what is `done` by its `start`."""
 
     of_row: Int32Array
     start: Int64Array
@@ -58,7 +59,7 @@ class _Moments(NamedTuple):
 
 
 class _ItemOrder(NamedTuple):
-    """Rows by item, with the offsets of items in `begin`: in the order of reading, and of arrival."""
+    """Rows by item, in the order of reading and of arrival; `begin` has the offsets of items in both."""
 
     begin: Int64Array
     reads: Int32Array
@@ -89,6 +90,7 @@ def dependencies(schedule: Schedule, grouped: Messages) -> Dependencies:
     places = _Places(schedule.route_source, schedule.route_target, chunks.first, chunks.copy_of_or_empty)
     moments = _Moments(grouped.of_row, *_visibility(schedule, grouped))
     if not schedule.collective.is_combining and nodes * len(chunks) <= _MOST_CELLS:
+        # Most schedules bring each chunk to a node once: then a table of writers is enough.
         writer = np.full((nodes, len(chunks)), NONE, dtype=np.int32)
         if _note_writers(rows, places.target, grouped.of_row, writer):
             return _connect_single(rows, places.source, moments, writer)
@@ -105,6 +107,7 @@ def _visibility(schedule: Schedule, grouped: Messages) -> tuple[Int64Array, Int6
     """Return start and done of each message, see `_Moments`."""
     if schedule.clock is Clock.TIME:
         return grouped.order, grouped.order + transfer_ticks(schedule, grouped).until_arrival
+    # A message reads what is done one step earlier or, in the flow clock, one place earlier in the table.
     done = grouped.order if schedule.clock is Clock.STEP else np.arange(len(grouped), dtype=np.int64)
     return done - 1, done
 
@@ -151,7 +154,7 @@ def _connect_single(
     moments: _Moments,
     writer: Int32Array,
 ) -> Dependencies:
-    """Connect rows if each node receives each chunk at most once: a reader waits for the earlier writer."""
+    """Connect rows if each node receives each chunk at most once: a reader waits for an earlier writer."""
     chunk, count, route = rows
     of_row, start, done = moments
     pending = np.zeros(len(start), dtype=np.int32)
@@ -164,6 +167,7 @@ def _connect_single(
         while used[0] + run > len(waiting):
             following, waiting = _doubled(following), _doubled(waiting)
         reader, previous = of_row[row], NONE
+        # Data that comes later than the reader starts was there before: a rank's own.
         for event in writer[source[route[row]], chunk[row] : chunk[row] + run]:
             if event not in (NONE, previous) and done[event] <= start[reader]:
                 edges = Dependencies(pending, head, following, waiting)
@@ -201,13 +205,13 @@ def _connect(
         width = first_chunk[item + 1] - first_chunk[item]
         for cell in range(num_nodes * width):
             latest[cell] = NONE
-        write = begin[item]
+        write = begin[item]  # Invariant: the writes of the item before this place are in `latest`.
         for position in range(begin[item], begin[item + 1]):
             reader = of_row[reads[position]]
             while write < begin[item + 1] and done[of_row[writes[write]]] <= start[reader]:
                 row = writes[write]
                 run = count[row] if len(count) else 1
-                while used[0] + 2 * run > len(waiting):
+                while used[0] + 2 * run > len(waiting):  # a join is one event with two edges into it
                     following, waiting = _doubled(following), _doubled(waiting)
                 while used[1] + run > len(head):
                     head, pending = _doubled(head), _doubled(pending)
@@ -233,6 +237,7 @@ def _connect(
 
 @kernel
 def _doubled(array: Int32Array) -> Int32Array:
+    """Return an array of twice the length that begins with this one."""
     longer = np.empty(2 * len(array), dtype=array.dtype)
     for place in range(len(array)):
         longer[place] = array[place]
@@ -246,7 +251,7 @@ def _wait(
     edges: Dependencies,
     used: Int64Array,
 ) -> None:
-    """Let `waiter` wait for `event`."""
+    """Let `waiter` wait for `event`: put an edge at the head of the event's list."""
     pending, head, following, waiting = edges
     waiting[used[0]] = waiter
     following[used[0]] = head[event]
@@ -304,6 +309,7 @@ def _write(
         if event < 0 or event == writer:
             latest[first + place] = writer
             continue
+        # Neighbouring cells that the same event completes share a join.
         if event != previous:
             previous, join = event, used[1]
             head[join], pending[join] = NONE, 0

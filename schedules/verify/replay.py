@@ -187,6 +187,7 @@ def _play_bits(
     """Replay chunks low..high-1 of a collective that does not combine; bit (node, chunk): it is held."""
     width = high - low
     for span in range(len(turns.first)):
+        # A span's first row is complemented if its rows arrive.
         delivers = turns.first[span] < 0
         for row in range(~turns.first[span] if delivers else turns.first[span], turns.last[span]):
             first, length = _run(table, row, low, high)
@@ -261,6 +262,8 @@ def _play_words(
     ring = 1
     while ring < turns.under_way:
         ring *= 2
+    # Values that are read wait here until they arrive. The length is a power of two, so that places wrap
+    # around.
     read = np.empty(ring, dtype=np.uint64)
     singles = len(table.runs) == 0 and not turns.each
     for span in range(len(turns.first)):

@@ -254,6 +254,7 @@ def _first_bad_row(
     for row in range(len(chunk)):
         first, run = chunk[row], 1 if len(count) == 0 else count[row]
         code = _FINE
+        # Each check relies on those before it, which keep its indices in range.
         if first < 0 or first >= len(item):
             code = _CHUNK
         elif run < 1 or run > len(item) - first:

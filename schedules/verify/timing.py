@@ -168,6 +168,7 @@ def _kinds(
     length, begin = 0, 0
     while begin < len(order):
         end = begin
+        # The rows of one moment over one route are one message, so their loads add up.
         while end < len(order) and order[end] == order[begin]:
             run = 1 if len(runs) == 0 else runs[end]
             total[route[end]] = _add(total[route[end]], offset[chunk[end] + run] - offset[chunk[end]])
@@ -324,6 +325,7 @@ def arrival_order(order: Int64Array, kind: Int32Array, arrival: Int64Array) -> t
     heap = np.empty((_FIRST_CAPACITY, 2), dtype=np.int64)
     size, length = 0, 0
     for row in range(len(order) + 1):
+        # All that is due by the row's start arrives first; after the last row, all the rest.
         while size > 0 and (row == len(order) or heap[0, 0] <= order[row]):
             arrived = heap[0, 1]
             size -= 1

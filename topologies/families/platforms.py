@@ -23,9 +23,13 @@ _NVLINK5 = (Fraction(900 * GIGA), _CONNECTX7)
 _MI300X = (Fraction(64 * GIGA), _CONNECTX7)
 """Bytes/s of one Infinity Fabric link, and of a GPU's adapter."""
 _MI300X_FABRIC = [(a, b, 1) for a in range(BOX_GPUS) for b in range(a + 1, BOX_GPUS)]
+"""One link between any two GPUs of a box."""
 _TPU_V4 = Fraction(50 * GIGA)
+"""Bytes/s of one of a chip's six links."""
 _TPU_V5P = Fraction(100 * GIGA)
+"""Bytes/s of one of a chip's six links."""
 _NEURONLINK3 = Fraction(128 * GIGA)
+"""Bytes/s from one chip to a neighbour, over all NeuronLinks between them."""
 
 
 def dgx_h200(boxes: int, *, rails: int = 1, bandwidth: Values = None, alpha: Values = None) -> Topology:

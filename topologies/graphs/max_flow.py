@@ -267,6 +267,7 @@ def arc_slots(tails, heads, num_nodes):  # type: ignore[no-untyped-def] # noqa: 
     forward = np.empty(arcs, dtype=np.int32)
     for arc in range(arcs):
         tail, head = tails[arc], heads[arc]
+        # Each arc has a slot at its tail, and its reverse one at its head: the two are twins.
         one = place[tail]
         place[tail] += 1
         back = place[head]
@@ -291,6 +292,7 @@ def _levels(first, other, twin, residual, sources, level, queue, sink):  # type:
             break
         for slot in range(first[node], first[node + 1]):
             before = other[slot]
+            # The search runs against the arcs, so the residual that counts is that of the twin.
             if level[before] < 0 and residual[twin[slot]] > 0:
                 level[before] = level[node] + 1
                 queue[count] = before

@@ -232,6 +232,7 @@ def shortest_tree(graph: Adjacency, lengths: npt.NDArray[Any], source: int, tree
         for position in range(graph.out_offsets[node], graph.out_offsets[node + 1]):
             link = graph.out_links[position]
             head, length = graph.head[link], distance[node] + lengths[link]
+            # Only a strict improvement changes the last link, so of equal paths the first one found stays.
             if not done[head] and (parent[head] < 0 or length < distance[head]):
                 distance[head], parent[head] = length, link
                 sift_up(keys, nodes, size, length, head)
@@ -280,7 +281,7 @@ def nearest_first(
     begun
         The routes to continue, each with its length and the node that it has reached.
     forwards
-        Which nodes forward; by default all.
+        The nodes that forward; by default all.
     by_links
         Whether the least of a node's shortest routes, as a tuple of links, is taken, or the first found.
 
@@ -459,6 +460,7 @@ def _route_links(
     routes = np.empty(offsets[-1], np.int32)
     searched = -1
     for turn, pair in enumerate(by_target):
+        # Pairs are sorted by target, so the hops to each target are searched once.
         if ends[pair] != searched:
             searched = ends[pair]
             breadth_first(into, ends[pair : pair + 1], hops, queue)
@@ -502,6 +504,7 @@ def _cheapest_routes(
                 known[head] = turn
                 queue[found] = head
                 found += 1
+    # Invariant: the costs of all nodes nearer to the target are final.
     for index in range(found - 1, -1, -1):
         node = queue[index]
         cost[node] = 0 if hops[node] == 0 else INT64_MAX

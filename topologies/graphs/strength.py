@@ -272,6 +272,7 @@ def _play(
             if before >= 0:
                 residual[slot[edges + before]] = pebbles
             before = new
+        # An edge inside a tight set finds no free pebble.
         if tight[new] == tight[old]:
             continue
         amount = push_flow(first, other, twin, residual, sources, level, np.int64(old), capacity[edge])

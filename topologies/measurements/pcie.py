@@ -1,7 +1,8 @@
 """Finding the GPUs that share a PCIe switch, and those near the adapter, by copies to the CPU (TACCL, 4.2).
 
-A virtual machine hides its PCIe tree. A PCIe switch has one link to the CPU. Copies of two of its GPUs at the
-same time share the bandwidth of this link. So do a copy and a loopback between the CPU and an adapter there.
+A virtual machine hides its PCIe tree. A PCIe switch has one link to the CPU. Two GPUs at one switch that copy
+at the same time share the bandwidth of this link. So do a GPU's copy and a loopback between the CPU and an
+adapter at the same switch.
 """
 
 from __future__ import annotations
@@ -70,6 +71,7 @@ def infer_pcie(probes: PcieProbes) -> PcieLayout:
     if not all((values > 0).all() for values in (alone, together[others], loopback, beside)):
         raise InputError("PCIe probes: every bandwidth and latency must be above 0")
     slowed = together < SHARED * alone[:, None]
+    # Two GPUs share a switch if either slows the other; each shares one with itself.
     sharing = (slowed | slowed.T) & others | ~others
     switches = sorted({_numbers(row) for row in sharing})
     if sum(map(len, switches)) > count:  # sets of GPUs overlap without being equal
@@ -77,6 +79,7 @@ def infer_pcie(probes: PcieProbes) -> PcieLayout:
         raise InputError(
             f"PCIe probes: GPUs {one} and {other} overlap, so they are no switches; measure again"
         )
+    # The loopback slows the GPUs at the adapter's switch: all of one switch, or none.
     near = _numbers(beside < SHARED * alone)
     if near and near not in switches:
         raise InputError(f"PCIe probes: the adapter slows GPUs {near}, which are no switch of {switches}")

@@ -18,6 +18,7 @@ from tutti.topologies.trees.forest import Forest
 _MOST_ENTRIES = 1 << 26
 """Largest product of unit trees, ranks and unit trees of one root. Rows of larger forests are only sorted."""
 _MOST_SWEEPS = 12
+"""Largest number of sweeps over the ranks of a root's trees. A larger value may align more parents."""
 
 
 def align_trees(forest: Forest) -> Forest:
@@ -51,7 +52,7 @@ def align_trees(forest: Forest) -> Forest:
 
 
 def _ordered(forest: Forest) -> Forest:
-    """Sort each root's rows by similarity."""
+    """Return the forest with each root's rows sorted by similarity, or as it is if that takes too long."""
     begin = np.append(np.flatnonzero(np.diff(forest.root, prepend=-1)), len(forest))
     if len(forest) * forest.parent.shape[1] * int(np.diff(begin).max()) > _MOST_ENTRIES:
         return forest
@@ -91,6 +92,7 @@ def _by_likeness(parent: Int32Array) -> Int64Array:
     """Return an order of the trees in which each is followed by the most similar of the remaining ones."""
     order = np.arange(len(parent))
     for place in range(1, len(order)):
+        # `order` is settled before `place`; what follows are the trees that remain.
         best, least = place, parent.shape[1] + 1
         for other in range(place, len(order)):
             apart = 0

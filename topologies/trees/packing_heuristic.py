@@ -218,6 +218,7 @@ def _enter_group(
     """Enter a group, and its ancestors first, by the sender's widest pair."""
     while entry[group] < 0:
         below = group
+        # The highest ancestor that is not entered yet comes first.
         while entry[over[below]] < 0:
             below = over[below]
         above = over[below]

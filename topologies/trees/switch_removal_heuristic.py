@@ -174,6 +174,7 @@ def _routes(names: Int64Array, parts: Int64Array, target: Int32Array) -> tuple[I
                     keep += 1
                 if keep == len(flat):
                     flat.append(name)
+                # The link leads to a node that the route has visited: what lies between is cut out.
                 while len(flat) > keep + 1:
                     flat.pop()
             else:

@@ -163,6 +163,7 @@ def _by_block(table: list[_Share], ins: Side, outs: Side, blocks: int, evenly: b
     between = _deal(rows, columns, True)
     out = np.zeros((len(given), blocks), dtype=np.int64)
     into = np.zeros((len(taken), blocks), dtype=np.int64)
+    # First each node's units are dealt to the other side's blocks, then nodes of two blocks are matched.
     for a in range(blocks):
         mine, theirs = np.flatnonzero(before == a), np.flatnonzero(after == a)
         if len(mine):
@@ -215,6 +216,7 @@ def pair_up(shares: SwitchShares, ins: Bundles, outs: Bundles) -> SwitchShares:
     for i in range(len(shares.units)):
         rest, r, c = shares.units[i], shares.row[i], shares.column[i]
         while rest > 0:
+            # Invariant: arcs before one[r] and two[c] have no units left.
             while left[one[r]] == 0:
                 one[r] += 1
             while right[two[c]] == 0:

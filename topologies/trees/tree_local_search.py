@@ -142,6 +142,7 @@ def _grow_by_cost(
             for s in range(arcs.out_of[v], arcs.out_of[v + 1]):
                 a = arcs.out[s]
                 w = arcs.head[a]
+                # Prim's step: the cheapest arc into each node outside; a node at the limit offers none.
                 if rows.depth[w, t] < 0 and cost[a] < key[w]:
                     key[w] = cost[a]
                     rows.via[w, t] = a
@@ -364,6 +365,7 @@ def _offer(
             continue
         room = arcs.capacity[a] - rows.load[a]
         new = fresh * int(rows.use[rows.root[t], a] == 0)
+        # A row may move whole, or only the weight that relieves the arc, which splits it.
         for amount in (weight, min(over, room) if room > 0 else over):
             if full and amount < weight:
                 continue
@@ -416,6 +418,7 @@ def _merge(rows: GrowingTrees, t: int) -> None:
             for v in range(len(rows.via)):
                 if rows.via[v, t] >= 0:
                     rows.use[rows.root[t], rows.via[v, t]] -= 1
+            # Invariant: rows 0..used - 1 are in use.
             last = rows.used[0] - 1
             rows.root[t], rows.limit[t], rows.weight[t] = rows.root[last], rows.limit[last], rows.weight[last]
             _copy(rows, last, t)
@@ -445,6 +448,7 @@ def _apply(
         _lower(rows, t, stacks[0], count, level - rows.depth[v, t])
         rows.via[v, t] = new
         return
+    # The part is entered below its top: the arc from child to top turns round.
     down = np.int64(rows.via[child, t])
     up = np.int64(arcs.back[down])
     below, _ = _subtree(arcs, rows, t, child, np.int64(-1), stacks[1])

@@ -58,7 +58,7 @@ def searched(
     starts
         Orders, as `MessageFlowProgram.solved` takes them.
     until
-        By `topologies.kernels.now`.
+        The moment at which to stop, by `topologies.kernels.now`.
     rng
         Chooses among changes.
     """

@@ -1,19 +1,25 @@
-"""The bound ``multicast_price``: prices in time of data that is copied; proof in ``docs/proofs.md``.
+"""The linear program of the bound ``multicast_price``: prices in time of data that is copied.
 
-The best prices for a time T are a linear program over bins of time, on classes of nodes and links that are
-equivalent as seen from where an item starts. For a byte of the item, ρ(v) is the price at its end v, h(v, i)
-that at a node v that holds it from bin i on, and τ(v, i) that at a node that it passes. A byte that leaves
-over link e costs θ(e, i) if it is for the end of e, and γ(e, i) if it is forwarded there:
+The proof is in ``docs/proofs.md``. Time is cut into bins. Nodes and links that are equivalent as seen from
+the start s of an item form a class, and a class has one price in each bin. For a byte of an item,
 
-    maximize    sum over items of share (sum over ends ρ(v) + ρ(s) - h(s, 0)).
-    subject to  V(e, q) ≥ V(e, p) + b (q - p - α) gain             a message from moment p to moment q.
-                gain = h(v, i) - θ(e, k), τ(v, i) - γ(e, k)        it leaves u, for v or through v.
-                gain ≥ h(v, i) - τ(u, i - α), τ(v, i) - τ(u, i - α)        it comes through u.
-                h(v, i) = ρ(v) + sum over links e out of v (θ(e, i) + Σ_j γ(e, i + j α)).
+    ρ(v)        is the price at its end v;
+    h(v, i)     is the price at a node v that holds it from bin i on;
+    τ(v, i)     is the price at a node v that it passes in bin i;
+    θ(e, i)     is the price at which it leaves over link e in bin i for the end of e;
+    γ(e, i)     is the price at which it leaves over link e in bin i, to be forwarded by the end of e.
+
+Messages over link e = (u, v) earn V(e, q) up to moment q. The prices that refute a time T best are those that
+
+    maximize    sum over items of share (sum over ends ρ(v) - h(s, 0))
+    subject to  V(e, q) ≥ V(e, p) + b (q - p - α) gain              for a message from moment p to moment q
+                gain = h(v, i) - θ(e, k) or τ(v, i) - γ(e, k)       if it leaves u: for v, or through v
+                gain ≥ h(v, i) - τ(u, i - α), τ(v, i) - τ(u, i - α)          if it comes through u
+                h(v, i) = ρ(v), if v is an end, + sum over links e out of v (θ(e, i) + Σ_j γ(e, i + j α))
                 sum over links V(e, T) = 1.
 
-Here i is the bin before q and k the bin after p. A byte is forwarded over e at most once for each node behind
-it, j = 0, 1, ... If the maximum exceeds 1, T is too little.
+Here i is the bin before q and k the bin after p. A byte that v holds is forwarded over e at most once for
+each node behind e, the j-th time at least j α later, j = 0, 1, ... If the maximum exceeds 1, T is too short.
 """
 
 from __future__ import annotations
@@ -33,16 +39,23 @@ from tutti.models.solvers.rows import Rows, normalized
 from tutti.topologies.exact import FloatArray, Int64Array
 
 GREATEST_PRICE = 2**30
+"""The largest price in whole numbers. With a larger value, rounding changes the solver's prices less."""
 FLOAT_SLACK = 1e-7
-"""Relative tolerance of times and sums: sums of doubles err by far less."""
+"""Relative tolerance of times and sums. Sums of doubles err by far less. A larger value weakens bounds."""
 
 
 @dataclass(frozen=True, eq=False)
 class MulticastPrices:
-    """Prices in whole numbers: of an end, of what passes by bin, by class; of what leaves, by way and bin.
+    """Prices in whole numbers. A *way* is a class of links as items see them (`Views.ways`).
 
-    A *way* is a class of links as items see them. What leaves over it has two prices, shape (2, number,
-    bins): for the link's end, and forwarded.
+    Parameters
+    ----------
+    end
+        int64, shape (classes of nodes,): ρ.
+    passing
+        int64, shape (classes of nodes, bins): τ.
+    leaving
+        int64, shape (2, ways, bins): θ, for the link's end, and then γ, to be forwarded.
     """
 
     end: Int64Array
@@ -51,7 +64,7 @@ class MulticastPrices:
 
 
 class Columns(NamedTuple):
-    """Columns of a program: ρ, τ, θ and γ, h, the gains of what comes through, and V."""
+    """The columns of a program's variables: ρ, τ, θ and γ, h, the gains of what comes through u, and V."""
 
     end: Int64Array
     passing: Int64Array
@@ -63,7 +76,17 @@ class Columns(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class DeliveryProgram:
-    """The linear program for a time. Bytes are in units of M."""
+    """The linear program for a time. Amounts of data are in units of M.
+
+    Parameters
+    ----------
+    seen
+        The network as each item sees it, with its classes of nodes and links.
+    size
+        M in bytes.
+    moments
+        The time T, and the moments that cut it into bins.
+    """
 
     seen: Views
     size: Fraction
@@ -71,7 +94,7 @@ class DeliveryProgram:
 
     @cached_property
     def rate(self) -> FloatArray:
-        """The bandwidth of a link of each use, in M a tick."""
+        """The bandwidth of the links of each use (`Views.uses`), in M a tick."""
         first = [links[0] for links in self.seen.links]
         return self.seen.topology.bandwidth.floats[first] * float(self.moments.tick / self.size)
 
@@ -83,7 +106,7 @@ class DeliveryProgram:
 
     @cached_property
     def before(self) -> list[Int64Array]:
-        """For each way and bin: the last bin in which what has arrived was at the tail, or -1."""
+        """For each way and bin: the bin of the moment α before its end; -1 if that is before 0."""
         return [self.moments.before(int(whole)) for whole in self._ticks(self.alpha)]
 
     @cached_property
@@ -99,15 +122,20 @@ class DeliveryProgram:
 
     @cached_property
     def turns(self) -> list[tuple[list[Int64Array], list[Int64Array]]]:
-        """For each way: the bins in which a byte that is there from a bin on may leave to end, or further."""
+        """For each way: the bins in which a byte leaves for the link's end, and in which it is forwarded.
+
+        Each is a list with an array for each departure: entry i is its bin if the tail holds the byte from
+        bin i on. Departures after T are left out, so later arrays are shorter.
+        """
         seen, at, found = self.seen, self.moments.at, list[tuple[list[Int64Array], list[Int64Array]]]()
         for way, alpha in zip(seen.ways, self.alpha, strict=True):
             further = self._ticks(np.arange(seen.holders - 1) * alpha)
-            goes_on = [
+            forwarded = [
                 self.moments.bin_of(at[: np.searchsorted(at, at[-1] - later)] + later)
                 for later in further[further < at[-1]].tolist()
             ]
-            found.append(([np.arange(self.moments.bins)] * int(seen.holder[way.head]), goes_on))
+            # θ exists only where the link's end holds data.
+            found.append(([np.arange(self.moments.bins)] * int(seen.holder[way.head]), forwarded))
         return found
 
     def _ticks(self, alpha: Int64Array) -> Int64Array:
@@ -115,7 +143,10 @@ class DeliveryProgram:
 
     @cached_property
     def columns(self) -> Columns:
-        """The columns of all variables. Bins before data can be there share the column of the first after."""
+        """The columns of all variables.
+
+        Bins in which data cannot be there yet have the column of the first bin in which it can.
+        """
         seen, bins = self.seen, self.moments.bins
         classes, ways, uses = len(seen.example), len(seen.ways), len(seen.uses)
         shapes = [
@@ -139,12 +170,14 @@ class DeliveryProgram:
         reciprocal, found = _maximum(self._rows(), value, seconds)
         if found is None:
             return reciprocal, None
-        asked = found[: columns.held[0, 0]]
+        asked = found[: columns.held[0, 0]]  # ρ, τ, θ and γ come first, and h follows from them
         whole = np.rint(asked * (GREATEST_PRICE / (asked.max() or 1))).astype(np.int64)
+        # Invariant: prices do not rise with the bin, whatever the solver's tolerance.
         falling = (np.minimum.accumulate(whole[part], axis=-1) for part in (columns.passing, columns.leaving))
         return reciprocal, MulticastPrices(whole[columns.end], *falling)
 
     def _rows(self) -> Rows:
+        """Return the constraints, each as a sum that must be 0 or more; the last one must be 1."""
         seen, columns, rows = self.seen, self.columns, Rows()
         for falling in (columns.passing, columns.leaving):
             rows.add((1, falling[..., :-1]), (-1, falling[..., 1:]))
@@ -161,7 +194,7 @@ class DeliveryProgram:
         return rows
 
     def _held_rows(self, rows: Rows) -> None:
-        """Add rows for a byte at a node that holds it: its price there is that of all its departures."""
+        """Add rows for h: the price of a byte at a node that holds it is ρ and that of its departures."""
         seen, columns, bins = self.seen, self.columns, self.moments.bins
         for number, leaves in enumerate(seen.leaves):
             first = rows.add((1, columns.held[number]))
@@ -176,7 +209,7 @@ class DeliveryProgram:
                         rows.extend(every, np.full(len(every), -float(count)), prices[leave])
 
     def _through_rows(self, rows: Rows) -> None:
-        """Add rows for the gain of a byte that comes through the node where a link begins."""
+        """Add rows for the gain of a byte that comes through the tail of a link."""
         seen, columns = self.seen, self.columns
         for gain, way, before in zip(columns.gain, seen.ways, self.before, strict=True):
             if way.useless or seen.start[way.tail]:
@@ -187,13 +220,14 @@ class DeliveryProgram:
                 passed = columns.passing[way.tail, before[there]]
                 for bins in (there, sooner):
                     rows.add((1, gain[bins]), (-1, table[way.head, there]), (1, passed))
+            # Where bandwidths differ, a message may be at v later than its time on the link ends.
             if not seen.topology.bandwidth.uniform:
                 rows.add((1, gain[:-1]), (-1, gain[1:]))
 
     def _window_rows(
         self, rows: Rows, use: int, number: int, windows: tuple[Int64Array, Int64Array, FloatArray]
     ) -> None:
-        """Add rows for what messages over a link earn."""
+        """Add rows for V: what a message over a link earns from each moment to each later one (a window)."""
         seen, columns, way = self.seen, self.columns, self.seen.ways[number]
         if way.useless:
             return
@@ -204,10 +238,10 @@ class DeliveryProgram:
         if not seen.start[way.tail]:
             rows.add(*each, (-brings, columns.gain[number, q - 1]))
         if seen.holder[way.tail]:
-            ends, goes_on = columns.leaving[:, number, p]
+            ends, forwarded = columns.leaving[:, number, p]
             if seen.holder[way.head]:
                 rows.add(*each, (-brings, columns.held[way.head, q - 1]), (brings, ends))
-            rows.add(*each, (-brings, columns.passing[way.head, q - 1]), (brings, goes_on))
+            rows.add(*each, (-brings, columns.passing[way.head, q - 1]), (brings, forwarded))
 
     def _length(self, number: int) -> float:
         """Return α of a way, measured in ticks."""
@@ -215,7 +249,7 @@ class DeliveryProgram:
         return float(Fraction(int(self.alpha[number]), denominator) / self.moments.tick)
 
     def refuted(self, prices: MulticastPrices) -> bool:
-        """Return whether links earn less by then than moving the data costs."""
+        """Return whether links earn less in the time than moving the data costs: then it is too short."""
         seen, held, cost = self.seen, self._held(prices), 0.0
         for item, node in zip(seen.items, seen.node, strict=True):
             cost += float(item.share) * int(prices.end[node[item.ends]].sum() - held[node[item.start], 0])
@@ -236,15 +270,16 @@ class DeliveryProgram:
         """Return what all links earn at most."""
         seen, bins, total = self.seen, self.moments.bins, 0.0
         for ways, links, rate in zip(seen.uses, seen.links, self.rate, strict=True):
-            worth = np.zeros((bins, bins), dtype=np.int64)
+            value = np.zeros((bins, bins), dtype=np.int64)
+            # A message may have bytes of several items: it earns as much as the most expensive of them.
             for number in ways:
                 first = self.earliest[number]
                 if not seen.ways[number].useless:
-                    worth[first:] = np.maximum(worth[first:], self._worth(number, prices, held)[first:])
-            total += len(links) * rate * self.moments.most(worth, self._length(ways[0]))
+                    value[first:] = np.maximum(value[first:], self._value(number, prices, held)[first:])
+            total += len(links) * rate * self.moments.most(value, self._length(ways[0]))
         return total
 
-    def _worth(self, number: int, prices: MulticastPrices, held: Int64Array) -> Int64Array:
+    def _value(self, number: int, prices: MulticastPrices, held: Int64Array) -> Int64Array:
         """Return what a byte earns on a link at most, by the bins in which it leaves and arrives."""
         seen, bins, way = self.seen, self.moments.bins, self.seen.ways[number]
         passing, holds = prices.passing[way.head, :bins], seen.holder[way.head]
@@ -253,20 +288,21 @@ class DeliveryProgram:
             there = np.maximum(passing, held[way.head]) if holds else passing
             before = self.before[number]
             gain = np.where(before >= self.earliest[number], there - prices.passing[way.tail, before], 0)
+            # The same relaxations as in `_through_rows`: any later bin, and the bin after q.
             if not seen.topology.bandwidth.uniform:
                 gain = np.maximum.accumulate(gain[::-1])[::-1]
             gain = np.maximum(gain, np.append(gain[1:], 0))
-        worth = np.broadcast_to(gain, (bins, bins))
+        value = np.broadcast_to(gain, (bins, bins))
         if seen.holder[way.tail]:
-            ends, goes_on = prices.leaving[:, number, :bins, None]
-            worth = np.maximum(worth, passing - goes_on)
+            ends, forwarded = prices.leaving[:, number, :bins, None]
+            value = np.maximum(value, passing - forwarded)
             if holds:
-                worth = np.maximum(worth, held[way.head] - ends)
-        return worth
+                value = np.maximum(value, held[way.head] - ends)
+        return value
 
 
 def _maximum(rows: Rows, value: FloatArray, seconds: float) -> tuple[float, FloatArray | None]:
-    """Return the reciprocal of the largest value where the last row is 1, and where; 0 if there is none."""
+    """Return the reciprocal of the largest value, and the solution; 0 and None if none is found in time."""
     model = normalized("multicast_price", rows.matrix(len(value)), value)
     result = solve(model, "highs", HighsOptions(method="ipm", crossover=False, time_limit=seconds))
     if result.values is None or not result.objective:

@@ -206,6 +206,8 @@ def fares_of(network: TickNetwork, rent: FloatArray, long: int, speed: int) -> F
                 first, last = now, now
                 if passed and not slowest:
                     first, last = max(0, now - 1), min(now + later, moments - 1 - held)
+                # The price of holding a link is the rise of its V over the time; the cheapest moment to enter
+                # counts.
                 for at in range(first, last + 1):
                     rise = rent[one, at + held] - rent[one, at]
                     if rise < paid[passed, one, now]:
@@ -278,6 +280,7 @@ def violated(
     speeds = range(len(network.speed))
     kept = len(speeds) * rent.size * (ticks + 1) <= MOST_FARES
     lengths = range(ticks + 1 if kept else 0)
+    # The costs of links do not depend on the sender and the moment, so they are kept if they fit.
     known = [[fares_of(network, rent, long, speed) for long in lengths] for speed in speeds]
     for sender in range(senders):
         for begin in range(ticks):
@@ -321,6 +324,8 @@ def _compare(
     ticks = len(gains) - 1
     most, least, worth = 0.0, network.alpha.min(), np.empty(ticks + 1)
     for end in range(begin + 1, ticks + 1):
+        # If no sort of data gains more than the least cost of a byte, no message of this end exceeds its
+        # cost.
         if gains[end].max() <= each[end, spot]:
             continue
         dearest = _dearest(gains[end])
@@ -359,6 +364,7 @@ def coefficients(
         fares = fares_of(network, rent, long, speed)
         travelled(network, fares, Message(index, begin, long, speed), cost, way)
         passed, at, moment = 1, spot, end - long
+        # From the last link back to the sender, along the cheapest way.
         while passed or at != 0 or cost[moment, 0, at] > 0.0:
             arc, passed, moment = way[moment, passed, at]
             at, one = network.arc[arc, 0], network.arc[arc, 2]

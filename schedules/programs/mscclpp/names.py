@@ -22,13 +22,18 @@ COLLECTIVES: Mapping[Kind, str] = {
     Kind.REDUCE_SCATTER: "reducescatter",
     Kind.ALL_TO_ALL: "alltoall",
 }
+"""The collectives that the runtime knows, and their names in plans."""
 CUSTOM = "custom"
 """Name of all other collectives; the key `WHAT`, which the runtime ignores, then gives the collective."""
 WHAT = "tutti"
+"""The key of a plan for what tutti alone reads, see `CUSTOM`."""
 
 BUFFERS: Mapping[str, Buffer] = {"i": Buffer.INPUT, "o": Buffer.OUTPUT, "s": Buffer.SCRATCH}
+"""The buffers by their names in plans."""
 MEMORY, PORT = "memory", "port"
+"""The types of channels between two ranks."""
 SIMPLE, PACKETS = "Simple", "LL"
+"""The protocols: plain copies with signals, or packets that carry flags with the data."""
 
 
 class MscclppLimits(NamedTuple):
