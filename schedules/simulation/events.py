@@ -126,8 +126,8 @@ def link_turns(
 class Tables(NamedTuple):
     """The records of a simulation, one table for each kind, and the agenda.
 
-    The tables are of `np.recarray`: Python, which runs the simulation of small schedules, needs that to read a
-    field as an attribute.
+    The tables are of `np.recarray`. Python, which runs the simulation of small schedules, reads a field of an
+    entry as an attribute only there.
 
     Parameters
     ----------
