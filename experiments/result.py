@@ -357,7 +357,7 @@ def _reckoned(document: Mapping[str, Any]) -> str | None:
     shared = document["time_us"] > document["nccl_us"]
     shares = "; here channels share links, which its model does not know" if shared else ""
     takes = f"{document['algorithm']} with {document['protocol']}, {duration(document['nccl_us'])}"
-    compared = "to be compared with measurements; time is to be compared with other methods'"
+    compared = "to be compared with measurements; time is to be compared with the times of other methods"
     return f"{takes} by its model, {compared}{shares}"
 
 

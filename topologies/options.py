@@ -369,6 +369,7 @@ def _value(owner: Optioned, name: str, hint: Any, value: Any) -> Any:
     except ValidationError as error:
         wanted = error.errors()[0]["msg"]
         wanted = wanted[0].lower() + wanted[1:]
+        wanted = wanted.replace("a valid boolean", "true or false").replace("a valid array", "a list")
         raise InputError(f"{_named(owner)}, option '{name}': {wanted}, not {plain}") from error
 
 

@@ -186,13 +186,15 @@ FAMILIES: dict[str, Family] = {family.name: family for family in (
         "xpander", "d,copies[,seed]", "xpander:4,16", "Xpander: random lift of K_{d+1}",
         expanders.xpander, (2, 3),
     ),
-    Family("dragonfly", "AxG", "dragonfly:4x5", "G groups of A ranks, global links", clusters.dragonfly, (2,
-    2)), Family(
+    Family(
+        "dragonfly", "AxG", "dragonfly:4x5", "G groups of A ranks, global links", clusters.dragonfly, (2, 2),
+    ),
+    Family(
         "switch2d", "AxB", "switch2d:8x4", "B boxes of A ranks, switches both ways", clusters.switch2d, (2, 2)
     ),
     Family(
-        "rfs", "RxFxS", "rfs:2x4x8", "ring of R, fully connected F, switch of S", clusters.ring_fc_switch, (3,
-        3)
+        "rfs", "RxFxS", "rfs:2x4x8", "ring of R, fully connected F, switch of S",
+        clusters.ring_fc_switch, (3, 3),
     ),
     Family("dgx1", "", "dgx1", "8 V100 GPUs, NVLinks", machines.dgx1, (0, 0)),
     Family("ndv2", "boxes", "ndv2:2", "a DGX-1 and an InfiniBand adapter a box", machines.ndv2),
@@ -575,10 +577,11 @@ def _node(base: Topology, text: str, label: str) -> int:
     if _COORDINATES.fullmatch(label):
         return _rank_at(base, text, label)
     last = base.labels[base.num_ranks - 1]
-    switches = "".join(f", {name}" for name in base.labels[base.num_ranks :][:4])
-    raise InputError(
-        f"{_shown(text)}: no node '{label}'; nodes are {base.labels[0]}..{last}{switches}{_own_adapter(base)}"
-    )
+    switches = base.labels[base.num_ranks :]
+    # The switches of the network come last, after those of the hosts.
+    some = switches if len(switches) <= 4 else (*switches[:2], "...", switches[-1])
+    nodes = ", ".join((f"{base.labels[0]}..{last}", *some))
+    raise InputError(f"{_shown(text)}: no node '{label}'; nodes are {nodes}{_own_adapter(base)}")
 
 
 def _own_adapter(base: Topology) -> str:

@@ -277,6 +277,8 @@ def _parse(text: object, kind: _Quantity) -> Fraction:
     unit = match["unit"]
     if unit is None:
         raise InputError(f"{shown} has no unit; {like}")
+    if "," in unit:
+        raise InputError(f"{shown} has a comma; give one {kind.name}, and {like}")
     if unit not in kind.units:
         raise InputError(f"{shown} has an unknown unit {unit!r}{_unit_hint(unit, kind)}")
     number = exact_number(match["number"])

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tutti.models.bounds.bandwidth import exit_bandwidth
-from tutti.models.bounds.report import FURTHER
 from tutti.topologies.exact import json_number
 from tutti.topologies.graphs.grid_structure import runs
 from tutti.topologies.topology import Topology
@@ -23,7 +22,7 @@ class MostShown(NamedTuple):
     """Limits on the length of a sentence. Larger values make longer lines."""
 
     value: int
-    """Largest number of characters of a value in a certificate of a plug-in's kind."""
+    """Largest number of characters of a value in a certificate of a kind without a sentence."""
     path: int
     """Largest number of nodes of a path that is written out."""
 
@@ -43,11 +42,9 @@ def sentence(kind: str, certificate: Words, topology: Topology) -> str:
     """
     if kind in SENTENCES:
         return SENTENCES[kind](certificate, topology)
-    if kind in FURTHER:
-        texts = {name: str(value) for name, value in certificate.items()}
-        cut = {name: text[: MOST.value] + "..." * (len(text) > MOST.value) for name, text in texts.items()}
-        return ", ".join(f"{name} {text}" for name, text in cut.items())
-    return _crossing(certificate, topology) + (_far(certificate) if kind == "combined" else "")
+    texts = {name: str(value) for name, value in certificate.items()}
+    cut = {name: text[: MOST.value] + "..." * (len(text) > MOST.value) for name, text in texts.items()}
+    return ", ".join(f"{name} {text}" for name, text in cut.items())
 
 
 def _crossing(what: Words, topology: Topology) -> str:
@@ -122,6 +119,9 @@ def _weights(what: Words, topology: Topology) -> str:
 
 
 SENTENCES: Mapping[str, Callable[[Words, Topology], str]] = {
+    "cut": _crossing,
+    "degree": _crossing,
+    "combined": lambda what, topology: _crossing(what, topology) + _far(what),
     "distance": _distance,
     "partition": _partition,
     "mcf": _lengths,
@@ -157,8 +157,8 @@ SENTENCES: Mapping[str, Callable[[Words, Topology], str]] = {
         "as a link pays alpha again where these wait"
     ),
 }
-"""The sentence for a certificate, by the kind of its bound. Other kinds are about the data that must leave a
-set of nodes."""
+"""The sentence for a certificate, by the kind of its bound. For any other kind, such as one of a plug-in, the
+names and values of the certificate are written out."""
 
 
 def _in(what: Words) -> bool:

@@ -304,6 +304,14 @@ def test_a_file_needs_no_suffix_but_is_never_taken_for_a_family(tmp_path, monkey
         ("torus:4x4?drop_nodes=99", r"no node '99'; nodes are 0\.\.15$"),
         ("dgx_a100:1?drop_nodes=gpu", r"no node 'gpu'; nodes are 0\.\.7, nvswitch0$"),
         (
+            "dgx_a100:3?drop_links=8-gpu",
+            r"no node 'gpu'; nodes are 0\.\.23, nvswitch0, nvswitch1, nvswitch2, ib$",
+        ),
+        (
+            "dgx_a100:4?drop_links=8-gpu",
+            r"no node 'gpu'; nodes are 0\.\.31, nvswitch0, nvswitch1, \.\.\., ib$",
+        ),
+        (
             "mesh:3x1?drop_nodes=1",
             r"mesh:3x1\?drop_nodes=1 is not strongly connected: cut off from the rest: 2$",
         ),

@@ -153,6 +153,8 @@ def test_the_shortest_exact_text_is_printed(show, value, text):
         (parse_size, "1e999999999B", r"^the number 1e999999999 is out of range: .* exponents up to 60$"),
         (parse_size, f"{'9' * 300}B", r"^the number 9{20}\.\.\. is out of range: at most 200 characters"),
         (parse_size, "1\nB\nB", r"unknown unit 'B\\nB'; write it like"),
+        (parse_size, "1MB,1GB", r"^size '1MB,1GB' has a comma; give one size, and write it like 32KB"),
+        (parse_size, "1,000MB", r"^size '1,000MB' has a comma; give one size, and write it like 32KB"),
     ],
 )
 def test_a_wrong_quantity_is_refused_in_one_line(parse, text, message):

@@ -53,6 +53,12 @@ BAD = [
     ([*SYNTH, "--option", "chunks"], 2, r"option 'chunks': write it as NAME=VALUE"),
     ([*SYNTH, "--option", "chnks=2"], 2, r"no option 'chnks'; did you mean 'chunks'\?"),
     ([*SYNTH, "--option", "chunks=two"], 2, r"option 'chunks': input should be .*, not \"two\""),
+    (
+        ["synth", "ring:4", "--method", "ring", "--size", "1MB", "--option", "one_way=yes"],
+        2,
+        r"option 'one_way': input should be true or false, not \"yes\"",
+    ),
+    ([*LIMITED, "--option", "methods=2"], 2, r"option 'methods': input should be a list, not 2"),
     ([*SYNTH, "--seeds", "0"], 2, r"option --seeds is 0; it must be a whole number, 1 to 1000000"),
     ([*TACOS, "--seeds", "123456789012345678901"], 2, r"option --seeds is 123456789012345678901; it must"),
     (

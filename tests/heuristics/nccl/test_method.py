@@ -87,7 +87,7 @@ def test_what_nccl_takes_stands_in_the_answer_and_in_rows():
     answer = tutti.synthesize("dgx_a100:2", "allreduce", "1KiB", method="nccl")
     assert answer.fields["NCCL takes"] == (
         "tree with ll, 25.2583 us by its model, to be compared with measurements; "
-        "time is to be compared with other methods'"
+        "time is to be compared with the times of other methods"
     )
     told = {name: answer.document[name] for name in ("algorithm", "protocol", "nccl_us")}
     assert told == {"algorithm": "tree", "protocol": "ll", "nccl_us": answer.schedule.stats["nccl_us"]}
