@@ -225,8 +225,8 @@ class _Receipt:
         kind is the hub where the link begins, or the number after all hubs for any rank, or the next one for
         any other hub. The last array has shape (rows, K, K + 1), with the last c' beyond all.
     needs, there
-        The data that each S must have from ranks outside, from each distance K on; shape (sets, K). In `needs`
-        it is rounded down, and in `there`, the most that can come, up.
+        The data that each S must have from ranks outside, from each distance K on; shape (sets, K). In
+        `needs` it is rounded down, and in `there`, the most that can come, up.
 
     Raises
     ------
