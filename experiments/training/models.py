@@ -88,8 +88,9 @@ class TrainingSetup(Options):
     @property
     def busiest(self) -> Fraction:
         """The tokens that the busiest rank of ep receives, over those that a rank sends at most."""
-        columns = None if self.tokens is None else self.tokens.amounts.sum(axis=0)
-        return Fraction(1) if self.tokens is None else Fraction(int(columns.max()), self.tokens.largest_row)
+        if self.tokens is None:
+            return Fraction(1)
+        return Fraction(int(self.tokens.amounts.sum(axis=0).max()), self.tokens.largest_row)
 
     def compute(self, flops: Fraction | float, read: Fraction | float) -> Pass:
         """Return a pass of these operations and bytes: whichever takes longer (the roofline)."""
