@@ -95,6 +95,9 @@ def print_training(summary: Summary) -> None:
             lines.append([row["job"], row["method"], *times, f"{row['saving']:.1%}"])
     heads = ["job", "method", *(name.removesuffix("_s") for name in TRAINING_TIMES), "saving"]
     print_table("an iteration, and what optimal collectives would save", heads, lines)
+    for row in summary.rows:
+        if row["status"] == "unsupported":
+            say(f"{row['status']}: {row['job']}, {row['method']}: {row['message']}")
     stated = claims(summary.rows, stated_in(summary.directory))
     if stated:
         print_table("what papers state", stated[0].HEADS, [one.cells for one in stated])

@@ -18,14 +18,17 @@ A number has `TrainingSetup.number` bytes. The collectives, with M in bytes, are
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
 from tutti.experiments.training.workload import NOTHING, Communication, Layer, Parallelism, Pass, Workload
+from tutti.schedules.byte_matrix import ByteMatrix, byte_matrix
 from tutti.schedules.collective import Kind
 from tutti.topologies.errors import InputError, suggestion
 from tutti.topologies.options import Choice, Number, Options, Whole
@@ -58,11 +61,14 @@ class TrainingSetup(Options):
         Whether each layer's forward pass is done again in the backward pass.
     number
         Bytes of a weight, a gradient and an activation.
+    matrix
+        How many tokens each rank of ep sends to each, as for `byte_matrix`; None: equally many. The rank that
+        sends most sends those of `batch`. The rank that receives most computes longest, and all wait for it.
 
     Raises
     ------
     InputError
-        If there is no such device, or a number is out of range.
+        If there is no such device or matrix, or a number is out of range.
     """
 
     parallelism: Parallelism
@@ -72,6 +78,19 @@ class TrainingSetup(Options):
     sequence: Annotated[int | None, Whole(1, MOST_TOKENS)] = None
     recompute: bool = False
     number: Annotated[int, Whole(1, MOST_TOKENS)] = 2
+    matrix: str | None = None
+
+    @cached_property
+    def tokens(self) -> ByteMatrix | None:
+        """What each rank of ep sends to each; None: equally many tokens."""
+        return None if self.matrix is None else byte_matrix(self.matrix, self.parallelism.ep)
+
+    @property
+    def busiest(self) -> Fraction:
+        """The tokens that the busiest rank of ep receives, over those that a rank sends at most."""
+        if self.tokens is None:
+            return Fraction(1)
+        return Fraction(int(self.tokens.amounts.sum(axis=0).max()), self.tokens.largest_row)
 
     def compute(self, flops: Fraction | float, read: Fraction | float) -> Pass:
         """Return a pass of these operations and bytes: whichever takes longer (the roofline)."""
@@ -99,7 +118,8 @@ class TrainingSetup(Options):
     def over(self, kind: Kind, size: Fraction, group: str) -> Communication | None:
         """Return a collective of a group; None where the group is one rank, or nothing moves."""
         several = self.parallelism.size(group) > 1
-        return Communication(kind, size, group) if several and size else None
+        matrix = self.tokens if kind is Kind.ALL_TO_ALL else None
+        return Communication(kind, size, group, matrix) if several and size else None
 
 
 @dataclass(frozen=True)
@@ -138,7 +158,12 @@ class Model:
             raise InputError(f"{self.name}: {both}; shipped models have one of the two")
         boundary = Fraction(load.number * self.width * load.batch * sequence)
         layers = tuple(self.layers(load, sequence))
-        return Workload(self.name, layers, load.parallelism, microbatches, boundary, chunks, self.source)
+        made = Workload(self.name, layers, load.parallelism, microbatches, boundary, chunks, self.source)
+        if load.matrix is not None and not any(one.matrix for one in made.communications):
+            raise InputError(
+                f"{self.name}: matrix is for tokens of experts, and no experts are divided by ep"
+            )
+        return made
 
 
 @dataclass(frozen=True)
@@ -240,9 +265,11 @@ class Transformer:
     ) -> Iterator[Layer]:
         """Yield router and shared experts, the experts between their all-to-alls, and what brings back.
 
-        Tokens are spread evenly, so that a rank's experts get as many as it has, `chosen` times.
+        A rank sends as many tokens as it has, `chosen` times. The busiest experts count
+        (`TrainingSetup.busiest`). Tokens come back in the time that they took.
         """
         inner, routed, tp = self.inner or self.feedforward, self.chosen * tokens, load.parallelism.tp
+        received = math.ceil(routed * load.busiest)
         moved = load.over(Kind.ALL_TO_ALL, Fraction(load.number * routed * self.hidden), "ep")
         shared = self._feed(load, f"router {number + 1}", self.shared * inner, tokens, None)
         router = self.experts * self.hidden
@@ -250,8 +277,8 @@ class Transformer:
         ends = Pass(seconds, moved), Pass(seconds, summed), Pass(seconds)
         yield load.layer(shared.name, router + self.shared * self._matrices(inner) // tp, *ends)
         weights = self.experts // load.parallelism.ep * self._matrices(inner) // tp
-        read = weights + 2 * routed * (self.hidden + inner // tp)
-        one = load.compute(2 * self._matrices(inner) // tp * routed, load.number * read)
+        read = weights + 2 * received * (self.hidden + inner // tp)
+        one = load.compute(2 * self._matrices(inner) // tp * received, load.number * read)
         back = replace(one, communication=moved)
         yield load.layer(f"experts {number + 1}", weights, back, back, one, experts=True)
         yield Layer(f"combine {number + 1}", Pass(0.0, summed), Pass(0.0, moved))

@@ -95,6 +95,7 @@ class JobTable(Table):
     chunks: int | None = None
     recompute: bool = False
     number: int | None = None
+    matrix: str | None = None
     compute: TimeText | None = None
     parallel: dict[str, int] = Field(default_factory=dict)
     ranks: int | None = None

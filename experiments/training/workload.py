@@ -20,6 +20,7 @@ import numpy as np
 from tutti.experiments.registry import find_method
 from tutti.experiments.runner.tasks import synthesize_best
 from tutti.models.bounds import best_bound
+from tutti.schedules.byte_matrix import ByteMatrix
 from tutti.schedules.collective import KINDS, collective
 from tutti.schedules.method import Problem
 from tutti.schedules.schedule import Schedule
@@ -120,6 +121,8 @@ class Communication(Options):
         M in bytes, as everywhere: of an allgather all that is gathered, of an all-to-all what a rank holds.
     group
         The group of ranks, one of `GROUPS`.
+    matrix
+        For an all-to-all: what each rank sends to each other. None: all ranks send the same to each.
 
     Raises
     ------
@@ -130,6 +133,7 @@ class Communication(Options):
     kind: Annotated[str, Choice((*KINDS, SEND))]
     size: Annotated[Fraction, Number(above=0, most=MOST_BYTES)]
     group: Annotated[str, Choice(GROUPS)]
+    matrix: ByteMatrix | None = None
 
 
 @dataclass(frozen=True)
@@ -355,12 +359,13 @@ _network = cache(parse_topology)
 
 
 @cache
-def least_time(network: str, kind: str, size: Fraction) -> float:
+def least_time(network: str, kind: str, size: Fraction, matrix: ByteMatrix | None = None) -> float:
     """Return the largest lower bound that is proven, in seconds; for what a stage sends, the time."""
     topology = _network(network)
     if kind == SEND:
         return sending(topology, size)
-    return float(best_bound(topology, collective(kind, topology.num_ranks), size).time(size))
+    what = collective(kind, topology.num_ranks, matrix=matrix)
+    return float(best_bound(topology, what, size).time(size))
 
 
 @dataclass
@@ -399,16 +404,16 @@ class Scheduled:
         method, size = find_method(name), rounded(what.size)
         own = self.options if method.name == self.method else {}
         options = build_options(method, {**method.quick, **own})
-        problem = Problem(_network(self.name), collective(what.kind, self.ranks))
+        problem = Problem(_network(self.name), collective(what.kind, self.ranks, matrix=what.matrix))
         if method.size_dependent(problem, options):
             problem = replace(problem, size=size)
-        if (key := (what.kind, problem.size)) not in self._schedules:
+        if (key := (what.kind, problem.size, what.matrix)) not in self._schedules:
             self._schedules[key] = synthesize_best(method, problem, options, (0,), size).schedule
         return best_slices(self._schedules[key], what.size)[1]
 
     def bound(self, what: Communication) -> float:
         """Return `least_time` of a collective."""
-        return least_time(self.name, what.kind, what.size)
+        return least_time(self.name, what.kind, what.size, what.matrix)
 
 
 def rounded(size: Fraction) -> Fraction:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -66,6 +66,11 @@ class ReceiptDemand:
         """Return the parts of M with which these ranks start together, rounded down."""
         shares = [self.starts[rank] for rank in ranks]
         return int(PARTS * (sum(shares) if self.adds else max(shares, default=Fraction(0))))
+
+    def most(self, ranks: Iterable[int]) -> int:
+        """Return the same, with each rank's data rounded up, so that what is left without some is no less."""
+        parts = [math.ceil(PARTS * self.starts[rank]) for rank in ranks]
+        return sum(parts) if self.adds else max(parts, default=0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,11 +149,17 @@ class Receipt:
 
     @cached_property
     def needs(self) -> list[list[int]]:
-        """The data that each set needs from outside, from each distance K on."""
-        return [
-            [self.demand.together(self.far(number, least)) for least in self.known]
-            for number in range(len(self.sets))
-        ]
+        """The data that each set needs from outside, from each distance K on, rounded down."""
+        return self._from_outside(self.demand.together)
+
+    @cached_property
+    def there(self) -> list[list[int]]:
+        """The most that can come to each set from outside, from each distance K on."""
+        return self._from_outside(self.demand.most)
+
+    def _from_outside(self, together: Callable[[Iterable[int]], int]) -> list[list[int]]:
+        sets = range(len(self.sets))
+        return [[together(self.far(number, least)) for least in self.known] for number in sets]
 
     def senders(self, number: int, tail: int) -> dict[tuple[int, int], list[list[list[int]]]]:
         """Return the senders over a link out of `tail` into a set, the α up to it, and what is `nearer`.
@@ -256,12 +267,12 @@ class _ReceiptColumns:
         self.own, self.most = np.zeros((2, hubs, steps + 1), dtype=np.int64)
         for rank in receipt.demand.starts:
             self.own[rank, 0] = receipt.demand.so_far([rank], [1])[0]
-        self.most[:, :steps] = receipt.needs[:hubs]
+        self.most[:, :steps] = receipt.there[:hubs]
         columns, senders = [], []
         for row, (number, link) in enumerate(receipt.entries):
             rate = -int(-PARTS * topology.bandwidth[link] * receipt.tick // receipt.size)
             alpha = receipt.ticks(int(topology.alpha.numerators[link]))
-            columns += [(alpha, min(PARTS, rate), there) for there in receipt.needs[number]]
+            columns += [(alpha, min(PARTS, rate), there) for there in receipt.there[number]]
             senders += [
                 (row, who, receipt.ticks(before), np.array(nearer).max(axis=0))
                 for (who, before), nearer in receipt.senders(number, int(topology.source[link])).items()

@@ -156,6 +156,11 @@ class _Shares:
         chosen = [share for share, among in zip(self.exact, sources.tolist(), strict=True) if among]
         return int((max if self.sums else sum)([*chosen, Fraction(0)]) * UNITS)
 
+    def most(self, sources: BoolArray) -> int:
+        """Return the same, with each rank's data rounded up, so that what is left without some is no less."""
+        chosen = self.own[sources]
+        return int(chosen.max(initial=0) if self.sums else chosen.sum())
+
 
 def _shares(topology: Topology, traffic: Traffic) -> Iterator[_Shares]:
     """Yield the shares if all data goes to all ranks or to one, or so in reverse; else by mere receipt."""
@@ -219,8 +224,9 @@ class _Receipt:
         the link. Then the most that starts at K(c) or more from S but nearer than K(c') to one of them. The
         kind is the hub where the link begins, or the number after all hubs for any rank, or the next one for
         any other hub. The last array has shape (rows, K, K + 1), with the last c' beyond all.
-    needs
-        The data that each S must have from ranks outside, from each distance K on; shape (sets, K).
+    needs, there
+        The data that each S must have from ranks outside, from each distance K on; shape (sets, K). In
+        `needs` it is rounded down, and in `there`, the most that can come, up.
 
     Raises
     ------
@@ -280,6 +286,7 @@ class _Receipt:
         self.row, self.sender, self.before = np.array([each[:3] for each in senders], dtype=np.int64).T
         self.nearer = np.minimum(nearer, int(own.max() if share.sums else INT64_MAX))
         self.needs = np.array([[share.of(mask) for mask in masks] for masks in far])
+        self.there = np.array([[share.most(mask) for mask in masks] for masks in far])
 
 
 def _far(inside: BoolArray, apart: Int64Array, known: Int64Array, ranks: int) -> BoolArray:
@@ -334,7 +341,7 @@ class _ReceiptArrays:
         Number of distances.
     alpha, rate
         For each column of X: α of the link in whole ticks, and the most that it brings in a tick.
-    needs
+    there
         For each column of X: the data that there is to bring.
     own
         Shape (hubs, K + 1): the data that each starts with, in the first column.
@@ -370,7 +377,7 @@ class _ReceiptArrays:
         self.count, self.ranks, self.additive = count, topology.num_ranks, not receipt.share.sums
         self.alpha = np.repeat(ticks(topology.alpha.numerators[link]), count)
         self.rate = np.repeat(np.array([rates[topology.bandwidth[e]] for e in link], dtype=np.int64), count)
-        self.needs = receipt.needs[receipt.place].ravel()
+        self.there = receipt.there[receipt.place].ravel()
         self.own = np.zeros((len(receipt.hubs), count + 1), dtype=np.int64)
         self.own[: topology.num_ranks, 0] = receipt.share.own
         self.alone = int((receipt.place < len(receipt.hubs)).sum())
@@ -380,7 +387,7 @@ class _ReceiptArrays:
         self.first = offsets_of(np.bincount(receipt.row, minlength=len(link)))[:-1]
         senders = np.flatnonzero(self.sender < len(self.own))
         self.tails = np.stack([senders, np.searchsorted(self.first, senders, side="right") - 1])
-        there, tails = receipt.needs[receipt.place][self.place], self.sender[senders]
+        there, tails = receipt.there[receipt.place][self.place], self.sender[senders]
         self.most = np.concatenate([there, there[tails]]), np.concatenate([self.own, self.own[tails]])
         self.tests = [
             (rows, ticks(receipt.apart[topology.target[link[rows]], end]), receipt.needs[place])
@@ -408,7 +415,7 @@ class _ReceiptArrays:
             now = np.arange(start, min(start + self._together, MOST_TICKS + 1))
             brought = last.brought(now).reshape(len(now), 3, columns)
             brought[:, 0] = np.maximum(brought[:, 0], brought[:, 1])
-            most = np.minimum(np.maximum(brought[:, ::2], (now[:, None] * flow)[:, None]), self.needs)
+            most = np.minimum(np.maximum(brought[:, ::2], (now[:, None] * flow)[:, None]), self.there)
             come[now] = most.reshape(len(now), -1)
             stock[now] = self._stock(most[:, 0].reshape(len(now), -1, self.count), held, now)
             last.add(now)

@@ -5,6 +5,7 @@ from fractions import Fraction
 import pytest
 
 from tutti.experiments.training.workload import BOUND, SEND, Communication, Formula, Scheduled
+from tutti.schedules.byte_matrix import byte_matrix
 from tutti.schedules.collective import Kind
 from tutti.topologies.errors import InputError
 
@@ -25,6 +26,14 @@ def test_the_bound_stands_for_a_method() -> None:
     what = Communication(Kind.ALL_TO_ALL, MEGABYTE, "ep")
     network = Scheduled(RING, "ring", {Kind.ALL_TO_ALL: BOUND})
     assert network.time(what) == network.bound(what) >= 500e-6
+
+
+def test_an_uneven_all_to_all_takes_what_its_matrix_says() -> None:
+    """All of three ranks' 1 MB goes to one rank, over its two links of 1 GB/s: 1500 us, and some α."""
+    uneven = Communication(Kind.ALL_TO_ALL, MEGABYTE, "ep", byte_matrix("hot:1", 4))
+    network = Scheduled(RING, "mcf")
+    assert network.time(Communication(Kind.ALL_TO_ALL, MEGABYTE, "ep")) < 520e-6
+    assert 1500e-6 <= network.bound(uneven) <= network.time(uneven) < 1600e-6
 
 
 def test_sending_takes_alpha_and_bytes_over_bandwidth() -> None:

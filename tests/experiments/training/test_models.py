@@ -73,6 +73,18 @@ def test_experts_move_every_token_four_times_a_layer() -> None:
     assert len(moved) == 4 * 58
 
 
+def test_a_popular_expert_computes_longest() -> None:
+    """If all tokens of eight ranks go to one, its experts compute eight times as long."""
+
+    def seconds(matrix: str | None) -> float:
+        load = TrainingSetup(Parallelism(dp=8, ep=8), batch=64, matrix=matrix)
+        layers = find_model("deepseek_v3_like").workload(load).layers
+        return sum(layer.seconds for layer in layers if layer.name.startswith("experts"))
+
+    assert seconds("hot:1") == pytest.approx(8 * seconds(None))
+    assert seconds("uniform") == pytest.approx(seconds(None))
+
+
 def test_compute_is_six_operations_a_weight_and_token() -> None:
     """Where attention and memory count little: 6 W T over half the peak (Kaplan et al. 2020)."""
     load = TrainingSetup(Parallelism(), batch=8, sequence=128)

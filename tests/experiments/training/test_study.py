@@ -69,14 +69,18 @@ def test_a_study_runs_and_says_what_papers_state(tmp_path: Path, capsys: pytest.
     assert "What runs when, half" in page
 
 
-def test_a_method_that_does_not_do_a_collective_is_a_row(tmp_path: Path) -> None:
-    """Rings do no all-to-all: the row says so, the other is made."""
+def test_a_method_that_does_not_do_a_collective_is_a_row(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rings do no all-to-all: the row and the terminal say so, the other is made."""
     job = JOB.replace('"gpt2"', '"switch_base_128"').replace("dp = 4}", "dp = 4, ep = 4}", 1)
     job = job.replace(f"{{dp = {NETWORK}}}", '{dp = "ring:4", ep = "ring:4"}')
     both = 'label = "both"\nname = "ring"\nothers = {all-to-all = "bound"}'
     methods = f'[[method]]\nname = "ring"\n[[method]]\n{both}\n'
     path = config(tmp_path, job, methods, "")
-    assert main(["run", str(path), "--out", str(tmp_path / "out"), "--quiet"]) == 0
+    assert main(["run", str(path), "--out", str(tmp_path / "out")]) == 0
+    said = capsys.readouterr().out.replace("\n", " ")
+    assert "unsupported: switch_base_128, ring: ring does allgather" in said
     ring, other = read_rows(tmp_path / "out")
     assert ring["status"] == "unsupported"
     assert "all-to-all" in ring["message"]
@@ -101,6 +105,7 @@ def test_a_method_that_does_not_do_a_collective_is_a_row(tmp_path: Path) -> None
         ("overlap = false", "efficiency = 2.0", "option efficiency is 2.0; it must be at most 1 and above 0"),
         ("overlap = false", 'device = "a1000"', "option device is 'a1000'; did you mean"),
         ("overlap = false", 'compute = "-1s"', "time '-1s' is negative"),
+        ("overlap = false", 'matrix = "zipf:1"', "gpt2: matrix is for tokens of experts"),
         ("overlap = false", "batch = 0", "option batch is 0; it must be a whole number, 1 to 1000000000"),
         ("overlap = false", f"batch = {10**400}", "it must be a whole number, 1 to 1000000000"),
         ("overlap = false", "microbatches = 99999", "7799922 operations or more; at most 1000000"),

@@ -105,6 +105,19 @@ def test_no_schedule_is_faster(network):
                 assert time >= float(bound.value) * (1 - 1e-9), name
 
 
+def test_shares_that_are_no_whole_units_prove_no_more():
+    """Twelfths of 1 kB reach all in 3 steps of `kautz:2,2`. One unit less than there is takes a fourth α."""
+    topology, what = parse_topology("kautz:2,2"), collective("allgather", 12)
+    bound = messages(topology, size=1000)
+    ((_, time),) = times_of(("bfb",), Problem(topology, what, Fraction(1000)), 1000, 1)
+    assert ROUNDED * time < bound.value <= time < 2e-6
+    false = replace(
+        bound, value=2 * MICRO, certificate={**bound.certificate, "tick": "1/400000000", "ticks": 800}
+    )
+    with pytest.raises(InputError, match="all may have come after 800 ticks"):
+        false.check(topology, what)
+
+
 @pytest.mark.parametrize("kind", ["allreduce", "all-to-all"])
 @pytest.mark.parametrize(("network", "least"), [("mi250:2", 4), ("rfs:2x4x8", 5)])
 def test_all_must_have_heard_of_all(network, least, kind):
