@@ -9,6 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from itertools import count, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,7 @@ def _chart(
     log_x
         Whether the axis of N is logarithmic.
     """
-    data = pd.concat(curves)
+    data = pd.concat([*curves] or [pd.DataFrame()])
     if data.empty:
         return None
     looks = data[data.series >= 0].drop_duplicates("series").sort_values("series")
@@ -141,13 +142,9 @@ def times_of(rows: pd.DataFrame, growth: GrowthSearch, workload: CostParameters)
     They are those of the finder's best, first and last networks, the baselines, and the bound; then the least
     of networks whose links all have one back, where these are not all.
     """
-    allreduce = [workload.allreduce_us(*cost) for cost in zip(rows.tl_steps, rows.tb_factor, strict=True)]
-    unit = workload.all_to_all_us(1)
-    rows = rows.assign(
-        allreduce_us=allreduce,
-        all_to_all_low_us=rows.all_to_all_low.astype(float) * unit,
-        all_to_all_high_us=rows.all_to_all_high.astype(float) * unit,
-    )
+    factors = rows[["all_to_all_low", "all_to_all_high"]].astype(float)
+    rows = rows.join(factors.mul(workload.all_to_all_us(1)).add_suffix("_us"))
+    rows["allreduce_us"] = list(map(workload.allreduce_us, rows.tl_steps, rows.tb_factor))
     found = rows[rows.points > 0]
     front, both = found[found.search == growth.search], found[found.search == BOTH_WAYS]
     ends = {
@@ -225,11 +222,7 @@ def _panels(**charts: Figure | None) -> list[Panel]:
 
 
 def _section(
-    specs: Specs,
-    front: pd.DataFrame,
-    times: pd.DataFrame,
-    workload: CostParameters,
-    growth: GrowthSearch,
+    specs: Specs, front: pd.DataFrame, times: pd.DataFrame, workload: CostParameters, growth: GrowthSearch
 ) -> Section:
     """Return what the page says of a size: the best networks, and how they are built."""
     best = times[times.network == "best"].merge(front[["nodes", "topology", "family"]])
@@ -280,14 +273,13 @@ def _curves(
 def _kautz_chart(specs: Specs, rows: pd.DataFrame) -> Figure | None:
     """Return Fig. A.7: T_B of the generalized Kautz graphs over the least there is, degrees growing."""
     kautz = rows[rows.search == KAUTZ].sort_values(["degree", "nodes"])
-    ratios = kautz.tb_factor / kautz.nodes.map(bandwidth_factor)
-    points = pd.DataFrame({"nodes": kautz.nodes, "ratio": ratios.astype(float)})
-    curves = [
+    ratios = (kautz.tb_factor / kautz.nodes.map(bandwidth_factor)).astype(float)
+    points = pd.DataFrame({"nodes": kautz.nodes, "ratio": ratios})
+    curves = (
         _curve(own, f"d = {degree}", look, "dots")
         for look, (degree, own) in enumerate(points.groupby(kautz.degree))
-    ]
-    title = "T_B of generalized Kautz graphs"
-    return _chart(specs, curves, title, "T_B / T_B*") if curves else None
+    )
+    return _chart(specs, curves, "T_B of generalized Kautz graphs", "T_B / T_B*")
 
 
 def _lines_chart(specs: Specs, degree: int) -> Figure | None:
@@ -301,14 +293,10 @@ def _lines_chart(specs: Specs, degree: int) -> Figure | None:
     }
     if degree == plain.DEGREE:
         bases["H(2,3)"] = parse_notation("H(2,3)")
-    curves = [_curve([*_lines(base)], name, look) for look, (name, base) in enumerate(bases.items())]
+    curves = []
+    for look, (name, base) in enumerate(bases.items()):  # up to 100,000 nodes
+        costs = (predict(LineGraph(base, times) if times else base) for times in count())
+        shown = takewhile(lambda cost: cost.nodes <= 100_000, costs)
+        points = [(float(cost.nodes), float(cost.tb / bandwidth_factor(cost.nodes))) for cost in shown]
+        curves.append(_curve(points, name, look))
     return _chart(specs, curves, "T_B of line graphs", "T_B / T_B*", log_x=True)
-
-
-def _lines(base: Expression) -> Iterator[tuple[float, float]]:
-    """Yield N and T_B over the least T_B of each line graph of a base, up to 100,000 nodes."""
-    cost, times = predict(base), 0
-    while cost.nodes <= 100_000:
-        yield float(cost.nodes), float(cost.tb / bandwidth_factor(cost.nodes))
-        times += 1
-        cost = predict(LineGraph(base, times))

@@ -99,15 +99,13 @@ def main(words: list[str]) -> None:
         return
     path, seconds = Path(words[0]) / "layers.csv", float(words[1]) if len(words) > 1 else 600.0
     path.parent.mkdir(parents=True, exist_ok=True)
-    done = set()
-    if path.exists():
-        with path.open(newline="") as file:
-            done = {(row["program"], row["network"], row["layer"]) for row in csv.DictReader(file)}
-    pairs = [(program, network) for program, networks in CASES.items() for network in networks]
-    with path.open("a", newline="") as file:
+    with path.open("a+", newline="") as file:
+        file.seek(0)
+        done = {(row["program"], row["network"], row["layer"]) for row in csv.DictReader(file)}
         table = csv.DictWriter(file, COLUMNS)
         if not done:
             table.writeheader()
+        pairs = [(program, network) for program, networks in CASES.items() for network in networks]
         for case in ((*pair, layer) for pair in pairs for layer in LAYERS):
             if case not in done:
                 row = row_of(*case, seconds)

@@ -123,10 +123,17 @@ def write_page(shown: Mapping[str, Any], page: Path) -> Path:
 
 def contents(results: Results) -> dict[str, Any]:
     """Return all that the page of a run says, by the names that its template has for it."""
-    used = {name: _used(results, name) for name in results.topologies}
+    ran = results.rows.groupby("topology", sort=False).collective.agg(set)
+    used = {
+        name: {what: usages(results, name, what) for what in results.collectives if what in own}
+        for name, own in ran.items()
+    }
     least = {(name, what): least_tb(found) for name, own in used.items() for what, found in own.items()}
-    rows, shown = run_rows(results, least), shown_topologies(results)
-    networks = {name: _network(results, name, used[name]) for name in shown}
+    rows, ends = run_rows(results, least), results.rows.topology.value_counts(sort=False).cumsum()
+    # The topologies that have a section: the first, and those that all fit.
+    shown = [name for place, (name, end) in enumerate(ends.items()) if place == 0 or end <= LIMITS.rows]
+    kept = {name: chain.from_iterable(one.shown for one in used[name].values()) for name in shown}
+    networks = {name: next((one.topology for one in kept[name]), results.networks[name]) for name in shown}
     drawn = {name: bottlenecks(networks[name], used[name], results.collectives.index) for name in shown}
     topologies = [_section(results, name, used[name], networks[name], drawn[name], rows) for name in shown]
     left = "Left out: the rows of more topologies than fit here are in results.csv."
@@ -134,16 +141,18 @@ def contents(results: Results) -> dict[str, Any]:
         Section(name, lead=[left], id=f"t{place}")
         for place, name in enumerate(results.topologies[len(shown) :], len(shown))
     ]
-    told = summaries(results)
+    wrong = int((results.rows.ok & (results.rows.gap < -TIE)).sum())  # faster than their bounds
+    claims = counted(wrong, "row")
+    # One that was removed since is left out.
+    told = {one.method: METHODS[one.method].summary for one in results.series if one.method in METHODS}
     methods = {method: Markup("{}.").format(meaning) for method, meaning in told.items()}
-    words = Section(
-        "Words of this page", words=explained(TEXTS["words"]) | methods, id="glossary", folded=True
-    )
+    meanings = explained(TEXTS["words"]) | methods
+    words = Section("Words of this page", words=meanings, id="glossary", folded=True)
     return {
         "title": f"{results.name}: tutti report",
         "heading": results.name,
         "answer": [*filter(None, [*sentences(results), exact_sentence(results)])],
-        "alarm": alarm(results),
+        "alarm": TEXTS["page"]["wrong"].format(claims, "claims" if wrong == 1 else "claim") if wrong else "",
         "picture": picture_of(results),
         "lead": lead(results, len(shown)),
         "series": results.series,
@@ -170,25 +179,6 @@ def contents(results: Results) -> dict[str, Any]:
     }
 
 
-def _used(results: Results, name: str) -> dict[str, Usages]:
-    """Return what was replayed of each collective of a topology."""
-    ran = set(results.rows.collective[results.rows.topology == name])
-    return {what: usages(results, name, what) for what in results.collectives if what in ran}
-
-
-def _network(results: Results, name: str, used: Mapping[str, Usages]) -> Topology | None:
-    """Return a network, as the files of its schedules have it or else by its name."""
-    networks = (usage.topology for found in used.values() for usage in found.shown)
-    return next(networks, results.networks[name])
-
-
-def alarm(results: Results) -> str:
-    """Return what is said where rows are faster than their bounds; empty where none is."""
-    wrong = int((results.rows.ok & (results.rows.gap < -TIE)).sum())
-    said = "claims" if wrong == 1 else "claim"
-    return TEXTS["page"]["wrong"].format(counted(wrong, "row"), said) if wrong else ""
-
-
 def lead(results: Results, sections: int) -> str:
     """Return how much the run has, and what the page leaves out."""
     counts, texts = results.manifest.get("rows"), TEXTS["page"]
@@ -210,11 +200,9 @@ def _summary(results: Results, least: Mapping[Any, Any], drawn: Mapping[str, Bot
     spread = seeds(results)
     sizes = results.frame.size_bytes[results.frame.ok]
     largest = summary(results, sizes.max()) if sizes.nunique() > 1 else None
-    gains = [
-        (f"t{results.topologies.index(name)}", [results.short[name], *found.gain.cells])
-        for name, found in drawn.items()
-        if found.gain
-    ]
+    gained = {name: found.gain for name, found in drawn.items() if found.gain}
+    places = {name: f"t{results.topologies.index(name)}" for name in gained}
+    gains = [(places[name], [results.short[name], *gain.cells]) for name, gain in gained.items()]
     blocks = [
         *block("ranking", method_table(results, least)),
         *block("exact", over_exact(results)),
@@ -275,18 +263,6 @@ def picture_of(results: Results) -> Panel | None:
     return Panel(told, "", Figure("heat", told, {"collective": collective, "size_bytes": bytes_}))
 
 
-def shown_topologies(results: Results) -> list[str]:
-    """Return the topologies that have a section: the first, and those that all fit."""
-    ends = results.rows.topology.value_counts(sort=False).cumsum()
-    return [name for place, (name, end) in enumerate(ends.items()) if place == 0 or end <= LIMITS.rows]
-
-
-def summaries(results: Results) -> dict[str, str]:
-    """Return what each method of a run is; one that was removed since is left out."""
-    names = dict.fromkeys(series.method for series in results.series)
-    return {name: METHODS[name].summary for name in names if name in METHODS}
-
-
 def _section(
     results: Results,
     name: str,
@@ -302,11 +278,10 @@ def _section(
     more = "Choose the measure under Filter and legend. " if len(measures(results)) > 1 else ""
     lines: dict[str, Any] = {"frontier": "", "least": ""}
     if len(rows):  # what the whole and the dashed line of the charts of T_L against T_B are, if drawn
-        timed = rows[rows.topology == name]
-        if timed.groupby("collective").frontier.sum().max() > 1:
-            lines["frontier"] = TEXTS["pareto"]["joined"]
-        if timed.least_tb.notna().any():
-            lines["least"] = TEXTS["pareto"]["dashed"]
+        timed, texts = rows[rows.topology == name], TEXTS["pareto"]
+        several = timed.groupby("collective").frontier.sum().max() > 1
+        dashed = timed.least_tb.notna().any()
+        lines = {"frontier": texts["joined"] * several, "least": texts["dashed"] * dashed}
     blocks = [
         *block("algbw", *(algbw_panel(*one) for one in each), measures=more),
         *block("pareto", *(pareto_panel(*one) for one in each), **lines),
@@ -321,7 +296,14 @@ def _section(
         *block("links", *chain(*(usage_panels(*one) for one in replayed)), looks="maps", folded=True),
     ]
     place = results.topologies.index(name)
-    facts, bounds = network_facts(network, next(own.itertuples())), list(_bound_facts(own, list(used)))
+    facts, bounds = network_facts(network, next(own.itertuples())), []
+    for collective in used:  # the algbw that is proven to be out of reach at the largest size
+        bounded = own[(own.collective == collective) & (own.bound_us > 0)]
+        if len(bounded):
+            last = bounded.loc[bounded.size_bytes.idxmax()]
+            algbw = number(last.size_bytes / last.bound_us / 1e3)
+            what = f"{collective} of {size(last.size_bytes)}"
+            bounds.append(f"{what}: at most {algbw} GB/s ({last.bound_kind} bound)")
     said = [f"{', '.join(facts)}.", *([f"{'; '.join(bounds)}."] if bounds else [])]
     return Section(name, blocks, said, id=f"t{place}", looks=f"topology t{place}", folded=place > 0)
 
@@ -331,14 +313,13 @@ def network_facts(topology: Topology | None, row: Row) -> list[str]:
     if topology is None:
         counts = (("node", row.nodes), ("switch", row.switches), ("link", row.links))
         return [counted(int(value), word) for word, value in counts if pd.notna(value)]
-    degree, out = topology.degree, topology.out_degrees[: topology.num_ranks].tolist()
-    degrees, same = _range(out, str), min(out) == max(out)
-    ranks = "a rank" if same else "the ranks"
+    out = topology.out_degrees[: topology.num_ranks].tolist()
+    of_each = "out-degree of a rank" if min(out) == max(out) else "out-degrees of the ranks"
     return [
         counted(topology.num_ranks, "rank"),
         counted(topology.num_switches, "switch"),
         counted(topology.num_links, "link"),
-        f"degree {degree}" if degree is not None else f"out-degree{'' if same else 's'} of {ranks} {degrees}",
+        f"{of_each} {_range(out, str)}" if topology.degree is None else f"degree {topology.degree}",
         f"{_range(topology.bandwidth, format_bandwidth)} and {_range(topology.alpha, format_time)} a link",
     ]
 
@@ -346,16 +327,6 @@ def network_facts(topology: Topology | None, row: Row) -> list[str]:
 def _range(values: Any, text: Callable[[Any], str]) -> str:
     low, high = min(values), max(values)
     return text(low) if low == high else f"{text(low)} to {text(high)}"
-
-
-def _bound_facts(rows: pd.DataFrame, collectives: list[str]) -> Iterator[str]:
-    """Yield, for each collective, the algbw that is proven to be out of reach at the largest size."""
-    for collective in collectives:
-        bounded = rows[(rows.collective == collective) & (rows.bound_us > 0)]
-        if len(bounded):
-            last = bounded.loc[bounded.size_bytes.idxmax()]
-            algbw = number(last.size_bytes / last.bound_us / 1e3)
-            yield f"{collective} of {size(last.size_bytes)}: at most {algbw} GB/s ({last.bound_kind} bound)"
 
 
 def manifest_lines(manifest: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -97,15 +98,11 @@ def _looks(own: pd.DataFrame) -> pd.DataFrame:
     same = points.groupby(POINT)
     place, more = same.cumcount(), same.number.transform("size") - 1
     beside = (place - more / 2) * more.clip(upper=3) / more.clip(lower=1)
-    return (
-        _twins(curves)
-        .loc[own.number]
-        .set_index(own.index)
-        .assign(
-            step_point=own.index.isin(points.index),
-            frontier=own.index.isin(points.index[on_frontier(points)]),
-            beside=beside.reindex(own.index, fill_value=0.0),
-        )
+    twins = _twins(curves).loc[own.number].set_index(own.index)
+    return twins.assign(
+        step_point=own.index.isin(points.index),
+        frontier=own.index.isin(points.index[on_frontier(points)]),
+        beside=beside.reindex(own.index, fill_value=0.0),
     )
 
 
@@ -113,14 +110,10 @@ def _twins(curves: pd.DataFrame) -> pd.DataFrame:
     """Return for each column how many `twins` coincide with it, itself included, and its place among them."""
     first: dict[object, object] = {}
     for name, own in curves.items():
-        known = (other for other in dict.fromkeys(first.values()) if _coincide(own, curves[other]))
-        first[name] = next(known, name)
+        close = partial(np.allclose, own, rtol=GAP_RULES.coincide, atol=0, equal_nan=True)
+        first[name] = next((other for other in dict.fromkeys(first.values()) if close(curves[other])), name)
     groups = pd.Series(first).groupby(pd.Series(first))
     return pd.DataFrame({"twin": groups.cumcount(), "twins": groups.transform("size")})
-
-
-def _coincide(one: pd.Series[float], other: pd.Series[float]) -> bool:
-    return np.allclose(one, other, rtol=GAP_RULES.coincide, atol=0, equal_nan=True)
 
 
 def on_frontier(points: pd.DataFrame) -> pd.Series[bool]:
@@ -266,9 +259,7 @@ def shares(
     ends
         From where to where the curves go; None: each from its first value to the largest of all.
     """
-    curves = pd.DataFrame(
-        {one.number: pd.Series(sorted(values), dtype=float) for one, values in found.items()}
-    )
+    curves = pd.DataFrame({one.number: pd.Series(sorted(own), dtype=float) for one, own in found.items()})
     most, twins, rows = ends[1] if ends else curves.max().max(), _twins(curves), []
     for one in found:
         values = curves[one.number].dropna()
@@ -289,33 +280,28 @@ def frontier_panels(results: Results) -> list[Panel]:
     frame, panels = results.frame.assign(degree=results.frame.topology.map(degrees)), []
     shown = (Kind.ALLGATHER, Kind.REDUCE_SCATTER)  # Moore's bound and (N - 1)/N hold for these as they are
     frame = frame[frame.ok & frame.collective.isin(shown)].dropna(subset=[*POINT, "nodes", "degree"])
-    groups = frame.drop_duplicates([*PAIR, "number", "nodes"]).groupby(
-        ["nodes", "degree", "collective"], sort=False
-    )
+    frame = frame.drop_duplicates([*PAIR, "number", "nodes"])
+    groups = frame.groupby(["nodes", "degree", "collective"], sort=False)
     for (nodes, degree, collective), own in sorted(groups, key=lambda group: group[0][:2]):
         if own.topology.nunique() > 1:
             title = f"{collective}, {nodes:,.0f} nodes of degree {degree:.0f}"
             moore, least = moore_optimal_steps(int(nodes), int(degree)), bandwidth_factor(int(nodes))
-            data = _frontier_rows(results, own).assign(moore=moore, least_tb=float(least))
+            network = own.topology.str.partition("?")[0]
+            names = network.groupby([own.tl_steps, own.tb_factor])  # the first at a point speaks for all
+            more = names.transform("nunique") - 1
+            data = pd.DataFrame(
+                {
+                    "network": network,
+                    "method": own.number.map(lambda number: results.series[number].label),
+                    "series": own.number,
+                    **own[POINT],
+                    "tb": own.tb_exact,
+                    "name": names.transform("first") + (" + " + more.map(str) + " more").where(more > 0, ""),
+                    "frontier": on_frontier(own),
+                    "moore": moore,
+                    "least_tb": float(least),
+                }
+            )
             figure = Figure("frontier", f"T_B against T_L, {title}", data=data)
             panels.append(panel_of(results, collective, figure, title=title))
     return panels
-
-
-def _frontier_rows(results: Results, own: pd.DataFrame) -> pd.DataFrame:
-    """Return a row a network and method; the first of several at one point speaks for all."""
-    network = own.topology.str.partition("?")[0]
-    names = network.groupby([own.tl_steps, own.tb_factor])
-    more = names.transform("nunique") - 1
-    name = names.transform("first") + (" + " + more.map(str) + " more").where(more > 0, "")
-    return pd.DataFrame(
-        {
-            "network": network,
-            "method": own.number.map(lambda number: results.series[number].label),
-            "series": own.number,
-            **own[POINT],
-            "tb": own.tb_exact,
-            "name": name,
-            "frontier": on_frontier(own),
-        }
-    )

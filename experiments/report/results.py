@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -264,15 +264,11 @@ def _name(directory: Path, manifest: Mapping[str, Any]) -> str:
 
 def _rows(directory: Path) -> list[dict[str, Any]]:
     """Return the rows of a run that say what they are about, None where a cell is empty."""
-    readers: dict[str, Callable[[], pd.DataFrame]] = {
-        PARQUET: lambda: read_frame(directory),
-        CSV: lambda: read_csv(directory / CSV),
-    }
-    read = next((read for name, read in readers.items() if (directory / name).exists()), None)
-    if read is None:
+    kind = next((name for name in (PARQUET, CSV) if (directory / name).exists()), None)
+    if kind is None:
         raise InputError(f"{directory}: no {PARQUET} or {CSV}; give the directory of a finished run")
     try:
-        frame = read().astype(object)
+        frame = (read_frame(directory) if kind == PARQUET else read_csv(directory / CSV)).astype(object)
     except pd.errors.EmptyDataError:
         return []
     except (InputError, ValueError) as error:

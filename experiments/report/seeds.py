@@ -131,24 +131,27 @@ def seed_panels(standings: Sequence[Row]) -> list[Panel]:
     """Return how the gap of each series compares with the first's, and the synthesis times."""
     if len(standings) < 2:
         return []
-    rows = pd.DataFrame(map(_record, standings))
+    ends, rows = ("low", "mean", "high"), []
+    for one in standings:
+        apart = np.ones(3) if one.apart is None else one.apart
+        intervals = {"gap": apart, "time": one.synthesis}
+        rows.append(
+            {
+                **one.series.columns,
+                **{
+                    f"{name}_{end}": value[k]
+                    for name, value in intervals.items()
+                    for k, end in enumerate(ends)
+                },
+                "told": f"{percent(one.gap[1] - GAP_RULES.shift)} %, {one.cases} cases",
+                "synthesis": seconds(one.synthesis[1]),
+            }
+        )
     told = {
         "seeds": f"gap of each method over that of {standings[0].series.label}",
         "seed times": "synthesis time of each method",
     }
     return [
-        Panel("", "", Figure(name, f"{text}, with confidence intervals", data=rows))
+        Panel("", "", Figure(name, f"{text}, with confidence intervals", data=pd.DataFrame(rows)))
         for name, text in told.items()
     ]
-
-
-def _record(one: Row) -> dict[str, object]:
-    ends = ("low", "mean", "high")
-    apart = np.ones(3) if one.apart is None else one.apart
-    return {
-        **one.series.columns,
-        **{f"gap_{end}": power for end, power in zip(ends, apart, strict=True)},
-        **{f"time_{end}": power for end, power in zip(ends, one.synthesis, strict=True)},
-        "told": f"{percent(one.gap[1] - GAP_RULES.shift)} %, {one.cases} cases",
-        "synthesis": seconds(one.synthesis[1]),
-    }

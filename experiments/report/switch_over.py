@@ -112,9 +112,8 @@ def switch_overs(results: Results) -> Iterator[SwitchOver]:
             timed = results.timed(topology, collective)
             times = timed.pivot(index="size_bytes", columns="number", values="time_us")
             if min(times.shape) > 1:
-                cells: dict[float, dict[int, Row]] = {}
-                for row in timed.itertuples():
-                    cells.setdefault(row.size_bytes, {})[row.number] = row
+                known = results.panel(topology, collective)
+                cells = {m: {key: row for key, row in known[m].items() if row.ok} for m in times.index}
                 losses = (times.div(times.min(axis=1), axis=0) - 1).dropna(axis=1).max()
                 yield SwitchOver(
                     topology,
@@ -134,16 +133,13 @@ def switch_table(results: Results) -> PageTable | None:
         looks = f"t{place} k{results.collectives.index(one.collective)}"
         name = Cell(results.short[one.topology], tip=one.topology, link=f"t{place}")
         alone = "" if one.alone is None else one.alone.label
-        rows.append((looks, [name, one.collective, Cell(" ".join(_story(one)), "where"), alone, one.loss]))
+        story = [one.sizes[0]]
+        for part in one.stretches:
+            change = f"│ {part.since} │ " if part.since else ""
+            story.append(change + part.series.label + (f" (+ {len(part.also)})" if part.also else ""))
+        told = Cell(" ".join([*story, one.sizes[1]]), "where")
+        rows.append((looks, [name, one.collective, told, alone, one.loss]))
     return PageTable.of("switch", rows) if rows else None
-
-
-def _story(one: SwitchOver) -> Iterator[str]:
-    yield one.sizes[0]
-    for part in one.stretches:
-        change = f"│ {part.since} │ " if part.since else ""
-        yield change + part.series.label + (f" (+ {len(part.also)})" if part.also else "")
-    yield one.sizes[1]
 
 
 def _stretches(series: Sequence[Series], cells: Cells, network: Topology | None) -> Iterator[Stretch]:

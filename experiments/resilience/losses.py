@@ -82,12 +82,12 @@ def losses(rows: Iterable[Mapping[str, Any]]) -> list[FailureCase]:
     cases = []
     for (topology, collective, size, kind), own in frame.groupby(CASE, sort=False) if len(frame) else ():
         done, cut = own[own.status == "ok"], own[own.status == DISCONNECTED]
-        named = zip(done.method, done.options.fillna(""), strict=True)
-        done = done.assign(label=[method_label({"method": name, "options": given}) for name, given in named])
+        named = done[["method", "options"]].fillna("").to_dict("records")
+        done = done.assign(label=list(map(method_label, named)))
         found = {BEST: _best(done)} if len(done) else {}
         found |= {str(label): group for label, group in done.groupby("label", sort=False)}
         lines = tuple(line for label, group in found.items() for line in _lines(label, group))
-        said = tuple(f"{row.failed}: {row.message}" for row in cut.itertuples())
+        said = tuple(cut.failed + ": " + cut.message)
         cases.append(FailureCase(topology, collective, int(size), kind, lines, said))
     return cases
 

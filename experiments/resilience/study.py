@@ -139,8 +139,8 @@ class Failures:
         found = []
         for chosen in drawn(len(pairs), count, wanted, self.seed):
             names = ["-".join(topology.labels[node] for node in pairs[one]) for one in chosen]
-            key = "drop_links" if self.factor is None else "degrade"
             words = names if self.factor is None else [f"{name}:{self.factor}" for name in names]
+            key = "drop_links" if self.factor is None else "degrade"
             found.append((",".join(names), with_words(topology.name, key, words)))
         return found
 
@@ -251,10 +251,8 @@ def _rows(task: FailureTask, one: SynthesisTask, left: Topology, place: Workplac
             else:
                 place.notify(JUDGE)
                 with Stopwatch() as watch:
-                    if made == REROUTED:
-                        schedule = rerouted(whole, left)
-                    else:
-                        schedule = fastest_repair(whole, left, size, slices)
+                    again = made == REROUTED
+                    schedule = rerouted(whole, left) if again else fastest_repair(whole, left, size, slices)
                 verify(schedule)
                 took, row["changed"] = watch.seconds, schedule.stats["changed"]
                 time = simulate(schedule, size, in_slices).time

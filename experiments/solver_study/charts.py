@@ -58,11 +58,8 @@ def study_charts(series: Sequence[Series]) -> dict[str, Any]:
 
 @cache
 def _specs() -> str:
-    ratio = alt.X(
-        "value:Q",
-        scale=alt.Scale(type="log"),
-        axis=alt.Axis(title="time over the fastest solver's (τ)", tickCount=5),
-    )
+    axis = alt.Axis(title="time over the fastest solver's (τ)", tickCount=5)
+    ratio = alt.X("value:Q", scale=alt.Scale(type="log"), axis=axis)
     part = alt.X("value:Q", title="primal integral over the limit", scale=alt.Scale(domain=[0, 1]))
     charts: dict[str, Drawn] = {
         "profile": steps(ratio, "problems solved (%)", "told:N|that is"),
@@ -106,8 +103,8 @@ def _trace(title: str, zero: bool) -> Drawn:
     )
     better = named_rows().transform_filter("datum.better")
     best = named_rows().mark_rule(**LIMIT, color=MUTED).encode(y=alt.Y("max(best):Q", title=title))
-    layers = (best, stepped(x, y, dotted, tips=tips), points(x, y, tips, better))
-    return alt.layer(*layers).properties(height=DRAWN.height)
+    lines = stepped(x, y, dotted, tips=tips)
+    return alt.layer(best, lines, points(x, y, tips, better)).properties(height=DRAWN.height)
 
 
 def profile_chart(frame: pd.DataFrame, looks: Look, title: str) -> Figure:
@@ -189,6 +186,5 @@ def integral_chart(frame: pd.DataFrame, looks: Look) -> Figure:
     """Return the share of problems whose primal integral is at most a share of the limit, a line a solver."""
     parts = frame.part.clip(upper=1.0)[frame.ran].groupby(frame.method, sort=False)
     own = {looks[solver]: values for solver, values in parts}
-    return Figure(
-        "integral", "primal integrals, all models", data=shares(own, problems_of(frame), (0.0, 1.0))
-    )
+    data = shares(own, problems_of(frame), (0.0, 1.0))
+    return Figure("integral", "primal integrals, all models", data=data)

@@ -136,22 +136,20 @@ def win_table(frame: pd.DataFrame) -> PageTable:
 
 def outcome_table(frame: pd.DataFrame) -> PageTable:
     """Return what became of the problems of each solver, those that it was not run on included."""
-    limits = {"time": "time limit", "memory": "memory limit", "iterations": "iteration limit"}
-    stopped = {
-        name: (frame.status == "timeout") & (frame.termination == limit) for name, limit in limits.items()
-    }
+    stopped = frame.termination.where(frame.status == "timeout")
     ends = {
         "solved": frame.solved,
         "wrong": frame.wrong,
-        **stopped,
+        "time": stopped == "time limit",
+        "memory": stopped == "memory limit",
+        "iterations": stopped == "iteration limit",
         "on a grid": frame.status == "grid",
         "error": frame.status == "failed",
         "not run": ~frame.ran,
     }
     found = np.select(list(ends.values()), list(ends), "error")  # the first that holds counts
-    counts = pd.crosstab(frame.method, found).reindex(
-        index=frame.method.unique(), columns=list(ends), fill_value=0
-    )
+    counts = pd.crosstab(frame.method, found)
+    counts = counts.reindex(index=frame.method.unique(), columns=list(ends), fill_value=0)
     lines = [
         ("", [Cell(solver, "name"), *(str(count or "") for count in line)])
         for solver, *line in counts.itertuples(name=None)

@@ -86,10 +86,7 @@ class SolverTable(Table):
 
     def checked(self, **more: Any) -> SolverOptions:
         """Return the back-end's options, with those of the run."""
-        values: dict[str, Any] = {
-            name: float(value) if isinstance(value, Decimal) else value
-            for name, value in self.options.items()
-        }
+        values = {key: float(own) if isinstance(own, Decimal) else own for key, own in self.options.items()}
         return BACKENDS[self.name].options(**values, **more)
 
 
@@ -172,22 +169,11 @@ def read_study(config: Config) -> StudyConfig:
     InputError
         If a table or key in it is wrong.
     """
-    where, table = config.path, config.table(StudyTable, "study")
-    return StudyConfig(
-        table,
-        _programs(config.tables(InstanceTable, "instance"), table, where),
-        _solvers(config.tables(SolverTable, "solver")),
-        positive(parse_size, table.memory_limit, f"{where}: [study]: memory_limit"),
-    )
-
-
-def _programs(
-    tables: tuple[Placed[InstanceTable], ...], study: StudyTable, path: str
-) -> tuple[StudyProgram, ...]:
-    """Return the programs, each with its own seeds and limit or those of the study."""
-    seeds = at(f"{path}: [study]", distinct_seeds, study.seeds)
-    limit = positive(parse_time, study.time_limit, f"{path}: [study]: time_limit")
-    return tuple(
+    where, study = config.path, config.table(StudyTable, "study")
+    instances = config.tables(InstanceTable, "instance")
+    seeds = at(f"{where}: [study]", distinct_seeds, study.seeds)
+    limit = positive(parse_time, study.time_limit, f"{where}: [study]: time_limit")
+    programs = tuple(
         StudyProgram(
             placed.where,
             model_text(table.model, table.options),
@@ -196,9 +182,12 @@ def _programs(
             positive(parse_time, table.time_limit, f"{placed.where}: time_limit") or limit,
             tuple(dict.fromkeys(study.threads if number % study.threads_every == 0 else study.threads[:1])),
         )
-        for number, placed in enumerate(tables, start=1)
+        for number, placed in enumerate(instances, start=1)
         for table in (placed.table,)
     )
+    solvers = _solvers(config.tables(SolverTable, "solver"))
+    memory = positive(parse_size, study.memory_limit, f"{where}: [study]: memory_limit")
+    return StudyConfig(study, programs, solvers, memory)
 
 
 def _solvers(tables: tuple[Placed[SolverTable], ...]) -> tuple[SolverTable, ...]:

@@ -120,10 +120,8 @@ class StudyModel:
 
     def given(self, text: str, options: Options) -> StudyModel:
         """Return the model with its options, under a name that says them."""
-        made: dict[str, Any] = {
-            name: partial(getattr(self, name), options=options) for name in ("build", "entries")
-        }
-        return replace(self, name=text, options=Options, **made)
+        build, entries = (partial(each, options=options) for each in (self.build, self.entries))
+        return replace(self, name=text, options=Options, build=build, entries=entries)
 
     def memory(self, topology: Topology) -> int:
         """Return about how many bytes building and writing it takes."""
@@ -307,9 +305,8 @@ def _allreduce(topology: Topology) -> SolverInstance:
         fastest = max(topology.bandwidth)
         return 1 / (optimum.upper * fastest), 1 / (optimum.lower * fastest)
 
-    return SolverInstance(
-        compiled, seconds, None, "cuts and trees, in integers", lambda values, duals: proven()
-    )
+    said = "cuts and trees, in integers"
+    return SolverInstance(compiled, seconds, None, said, lambda values, duals: proven())
 
 
 def _flow_entries(topology: Topology) -> int:

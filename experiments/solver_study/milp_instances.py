@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -55,17 +56,12 @@ def worth(model: CompiledModel, values: FloatArray) -> Fraction | None:
     values
         float64, one a column.
     """
-    rounded = np.where(model.integer, np.rint(values), values)
-    tolerance = 0.0
-    if not model.integer.all():
-        completed = _completed(model, rounded)
-        if completed is None:
-            return None
-        rounded, tolerance = completed, KEPT
-    if violation(model, rounded, negligible=tolerance) > tolerance:
+    rounded, whole = np.where(model.integer, np.rint(values), values), bool(model.integer.all())
+    completed, tolerance = rounded if whole else _completed(model, rounded), 0.0 if whole else KEPT
+    if completed is None or violation(model, completed, negligible=tolerance) > tolerance:
         return None
-    used = np.flatnonzero(model.cost * rounded)
-    terms = zip(model.cost[used].tolist(), rounded[used].tolist(), strict=True)
+    used = np.flatnonzero(model.cost * completed)
+    terms = zip(model.cost[used].tolist(), completed[used].tolist(), strict=True)
     return sum((Fraction(cost) * Fraction(value) for cost, value in terms), Fraction(model.offset))
 
 
@@ -77,8 +73,7 @@ def _completed(model: CompiledModel, values: FloatArray) -> FloatArray | None:
         lower=frozen(np.where(model.integer, values, model.lower), np.float64),
         upper=frozen(np.where(model.integer, values, model.upper), np.float64),
     )
-    options = HighsOptions(method="simplex", tolerance=1e-9, time_limit=20.0)
-    result = solve(fixed, "highs", options)
+    result = solve(fixed, "highs", HighsOptions(method="simplex", tolerance=1e-9, time_limit=20.0))
     if result.status is not SolutionStatus.OPTIMAL or result.values is None:
         return None
     return np.where(model.integer, values, result.values)
@@ -104,10 +99,7 @@ def violation(model: CompiledModel, values: FloatArray, negligible: float = NEGL
         What is less is not computed exactly, and may be returned as 0.
     """
     matrix = vstack([model.matrix(), eye_array(model.num_columns)], format="csr")
-    sides = (
-        (-1, np.append(model.row_lower, model.lower)),
-        (1, np.append(model.row_upper, model.upper)),
-    )
+    sides = ((-1, np.append(model.row_lower, model.lower)), (1, np.append(model.row_upper, model.upper)))
     sums, sizes = matrix @ values, abs(matrix) @ np.abs(values)
     whole = bool((matrix.data == np.rint(matrix.data)).all() and (values == np.rint(values)).all())
     error = (np.diff(matrix.indptr) + 2) * np.finfo(np.float64).eps * sizes
@@ -225,6 +217,10 @@ class SteppedProgram(ChunkedProgram):
 
     steps: Annotated[int, Whole(0)] = 0
 
+    def steps_of(self, chunked: Any) -> int:
+        """Return S for a network's chunks and links."""
+        return int(self.steps or chunked.least_steps)
+
 
 def _checked(compiled: CompiledModel, seconds: float, proven: Fraction | None) -> SolverInstance:
     """Return an instance whose optimum is bounded by what is proven and by the objectives of answers."""
@@ -243,28 +239,25 @@ def _routing(topology: Topology, options: TacclProgram) -> SolverInstance:
     fixed, the earliest starts are such numbers. So all columns are whole there, and a solver of whole numbers
     has the model itself and no grid.
     """
+    from tutti.models.taccl.routing import greedy_routing
     from tutti.models.taccl.routing_model import WEIGHT, RoutingModel
     from tutti.models.taccl.sketch import Policy
 
     costs = options.costs(topology)
 
-    compiled, seconds = timed(lambda: RoutingModel.of(costs, _horizon(costs)).m)
+    def made() -> Any:
+        """Build it within the time of the greedy routing, or else of one send after the other."""
+        if (first := greedy_routing(costs)) is not None:
+            return RoutingModel.of(costs, float(first[1]) + (0.0 if costs.alike else SLACK)).m
+        sends = len(costs.demand) * costs.demand.logical.topology.num_ranks
+        return RoutingModel.of(costs, float(math.ceil(float(costs.lat.max()) * sends))).m
+
+    compiled, seconds = timed(made)
     if costs.alike and (compiled.value == np.rint(compiled.value)).all():
         compiled = replace(compiled, integer=frozen(np.ones(compiled.num_columns), np.bool_))
     least = Fraction(costs.receiving) * (1 - (0 if costs.alike else ROUNDING))
     rewarded = any(link.policy is Policy.MAX for link in costs.demand.logical.links)
     return _checked(compiled, seconds, least - Fraction(WEIGHT) if rewarded else least)
-
-
-def _horizon(costs: Any) -> float:
-    """Return a time in which all can be routed: the greedy routing's, or that of one send after the other."""
-    from tutti.models.taccl.routing import greedy_routing
-
-    first = greedy_routing(costs)
-    if first is None:
-        ranks = costs.demand.logical.topology.num_ranks
-        return float(math.ceil(float(costs.lat.max()) * len(costs.demand) * ranks))
-    return float(first[1]) if costs.alike else float(first[1]) + SLACK
 
 
 def _scheduling(topology: Topology, options: TacclProgram) -> SolverInstance:
@@ -295,7 +288,7 @@ def _sccl(topology: Topology, options: SteppedProgram) -> SolverInstance:
     from tutti.models.sccl.program import build
 
     chunked = options.instance(topology)
-    steps = options.steps or chunked.least_steps
+    steps = options.steps_of(chunked)
     if steps < chunked.least_steps:
         raise InputError(
             f"model sccl option steps is {steps}; on {topology.name} at least {chunked.least_steps}"
@@ -341,30 +334,20 @@ def _teccl(topology: Topology, options: ChunkedProgram) -> SolverInstance:
     return _checked(*timed(made), Fraction(sum(after[k] for k in reads)) * (1 + ROUNDING))
 
 
-def _room(topology: Topology, options: ChunkedProgram | TacclProgram) -> int:
-    """Return the pairs of a chunk and a link."""
-    return options.chunks * topology.num_ranks * topology.num_links
-
-
-def _routing_entries(topology: Topology, options: TacclProgram) -> int:
-    return 10 * _room(topology, options)
-
-
-def _stepped_entries(topology: Topology, options: SteppedProgram) -> int:
-    return 3 * (options.steps or options.instance(topology).least_steps) * _room(topology, options)
-
-
-def _epoch_entries(topology: Topology, options: ChunkedProgram) -> int:
-    return 5 * int(options.instance(topology).least_rounds) * _room(topology, options)
+def _entries(
+    factor: Callable[[Any, Topology], int], topology: Topology, options: ChunkedProgram | TacclProgram
+) -> int:
+    """Return so many entries for each pair of a chunk and a link."""
+    return factor(options, topology) * options.chunks * topology.num_ranks * topology.num_links
 
 
 MIXED: dict[str, StudyModel] = {
-    name: StudyModel(name, said_of(build), Kind.ALLGATHER, build, entries, options)
-    for name, build, entries, options in (
-        ("taccl-routing", _routing, _routing_entries, TacclProgram),
-        ("taccl-scheduling", _scheduling, _routing_entries, TacclProgram),
-        ("sccl", _sccl, _stepped_entries, SteppedProgram),
-        ("teccl", _teccl, _epoch_entries, ChunkedProgram),
+    name: StudyModel(name, said_of(build), Kind.ALLGATHER, build, partial(_entries, factor), options)
+    for name, build, options, factor in (
+        ("taccl-routing", _routing, TacclProgram, lambda own, network: 10),
+        ("taccl-scheduling", _scheduling, TacclProgram, lambda own, network: 10),
+        ("sccl", _sccl, SteppedProgram, lambda own, network: 3 * own.steps_of(own.instance(network))),
+        ("teccl", _teccl, ChunkedProgram, lambda own, network: 5 * int(own.instance(network).least_rounds)),
     )
 }
 """The mixed-integer models of a study; a new one is an entry here."""

@@ -91,11 +91,13 @@ def render_study(rows: Sequence[Mapping[str, Any]], manifest: Mapping[str, Any])
     """Return the page of a study as HTML."""
     frame = study_frame(rows)
     mixed, ran = any(map(is_mixed, frame.model)), frame[frame.ran].drop_duplicates("method")
-    looks = {
-        row.method: Series(place, row.method, row.options, "", row.method)
-        for place, row in enumerate(ran.itertuples())
-    }
+    solvers = enumerate(zip(ran.method, ran.options, strict=True))
+    looks = {name: Series(place, name, options, "", name) for place, (name, options) in solvers}
     kind, name = "mixed" if mixed else "linear", str(manifest.get("name", "study"))
+    made = []
+    for one in building(frame):
+        spent = (seconds(one.build_s), seconds(one.solve_s), f"{100 * one.share:.1f} %")
+        made.append(("", [Cell(one.model, "name"), one.builder, one.size, str(one.instances), *spent]))
     threads = sorted(frame.threads.fillna(1).astype(int).unique())
     wrong = frame.wrong.sum()
     are = f"{wrong} {'answer is' if wrong == 1 else 'answers are'}"
@@ -120,7 +122,7 @@ def render_study(rows: Sequence[Mapping[str, Any]], manifest: Mapping[str, Any])
             *(_mixed_sections if mixed else _linear_sections)(frame, looks),
             _agreement(kind, frame, looks),
             Section("Every program", block("", _programs(kind, frame, looks))),
-            *([] if mixed else [Section("Model building", block("", _building_table(frame)))]),
+            *([] if mixed else [Section("Model building", block("", PageTable.of("building", made)))]),
         ],
         manifest=list(manifest_lines(manifest)),
         charts=study_charts(list(looks.values())),
@@ -195,9 +197,8 @@ def _linear_sections(frame: pd.DataFrame, looks: Look) -> list[Section]:
     models = dict(list(frame.groupby("model", sort=False)))
     known = {model: own for model, own in models.items() if own["size"].notna().any()}
     groups = {"all models": frame, **(known if len(known) > 1 else {})}
-    profiles = [
-        Panel(name, "", profile_chart(comparable(own)[0], looks, name)) for name, own in groups.items()
-    ]
+    each = {name: comparable(own)[0] for name, own in groups.items()}
+    profiles = [Panel(name, "", profile_chart(own, looks, name)) for name, own in each.items()]
     scaling = [Panel(model, "", scaling_chart(own, looks, model)) for model, own in known.items()]
     sizes = (f"{size} below {end:,.0f}" if end < math.inf else f"{size} above" for size, end in SIZES)
     summaries = (f"{model}: {MODELS[model].summary}." for model in models if model in MODELS)
@@ -223,37 +224,31 @@ def _mixed_sections(frame: pd.DataFrame, looks: Look) -> list[Section]:
             if group.method.nunique() > 1:
                 text = f"{MIXED[name].summary}." if name in MIXED else ""
                 title = f"{name}: {counted(group.program.nunique(), 'program')}"
-                families.append(
-                    PageBlock("", title, text, [_standing_table("mixed-family", group, looks, {})])
-                )
+                table = _standing_table("mixed-family", group, looks, {})
+                families.append(PageBlock("", title, text, [table]))
     profiles = {
         "time to proven optimality": profile_chart(every, looks, "all models"),
         "primal integral": integral_chart(every, looks),
     }
     panels = (Panel(name, "", one) for name, one in profiles.items())
-    courses = block("courses", *_courses(frame, looks), soon=DRAWN.soon)
-    return [
-        Section("By model", families),
-        Section("Profiles", block("proof-profiles", *panels)),
-        Section("Incumbents and bounds over time", courses),
-    ]
-
-
-def _courses(frame: pd.DataFrame, looks: Look) -> Iterator[Panel]:
-    """Yield the chart of each program that took some solver a while."""
+    courses = []  # of programs that took some solver a while
     for (model, topology), own in frame.groupby(["model", "topology"], sort=False):
         tried = own[own.integers.notna() & (own.seed == own.seed.iloc[0])]
         if (~tried.solved | (tried.taken >= DRAWN.soon)).any():
             chart = trace_chart(tried, looks, f"incumbents and bounds over time, {model} {topology}")
-            if chart is not None:
-                yield Panel(f"{model}, {topology}", "", chart)
+            courses += [Panel(f"{model}, {topology}", "", chart)] if chart else []
+    return [
+        Section("By model", families),
+        Section("Profiles", block("proof-profiles", *panels)),
+        Section("Incumbents and bounds over time", block("courses", *courses, soon=DRAWN.soon)),
+    ]
 
 
 def _agreement(kind: str, frame: pd.DataFrame, looks: Look) -> Section:
     """Return which answers differ, which of them are refuted, and what failed."""
     pairs, texts = disagreements(frame), TEXTS[kind]
-    told = texts["apart"] if pairs else texts["agree"]
-    said = [told.format(counted(len(pairs), "pair"), tolerance=TOLERANCE)] if told else []
+    told = texts["apart" if pairs else "agree"].format(counted(len(pairs), "pair"), tolerance=TOLERANCE)
+    said = [told] if told else []
     for a, b in pairs:
         refuted = ", ".join(row.method for row in (a, b) if row.wrong)
         if not (refuted and kind == "linear"):
@@ -294,7 +289,7 @@ def _programs(kind: str, frame: pd.DataFrame, looks: Look) -> PageTable:
     """Return what each solver made of each program; of linear ones the least mean is bold."""
     lines: list[tuple[str, list[Said]]] = []
     for (model, topology), own in frame.groupby(["model", "topology"], sort=False):
-        told = _of_mixed(own) if kind == "mixed" else _of_linear(own)
+        told = (_of_mixed if kind == "mixed" else _of_linear)(own)
         tried = {solver: own[own.method == solver] for solver in looks}
         means = {
             solver: each.taken.mean() if kind == "mixed" else shifted_geometric_mean(each.charged, SHIFT)
@@ -359,14 +354,6 @@ def _of_mixed(own: pd.DataFrame) -> list[Said]:
     best = tried.best_known.dropna()
     size = f"{tried.integers.iloc[0]:,.0f} of {tried.variables.iloc[0]:,.0f}" if len(tried) else ""
     return [size, number(best.iloc[0], 6) if len(best) else ""]
-
-
-def _building_table(frame: pd.DataFrame) -> PageTable:
-    lines = []
-    for one in building(frame):
-        spent = (seconds(one.build_s), seconds(one.solve_s), f"{100 * one.share:.1f} %")
-        lines.append(("", [Cell(one.model, "name"), one.builder, one.size, str(one.instances), *spent]))
-    return PageTable.of("building", lines)
 
 
 def advice(choice: Row) -> str:

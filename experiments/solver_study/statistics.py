@@ -80,13 +80,8 @@ def study_frame(rows: pd.DataFrame | Iterable[Mapping[str, Any]]) -> pd.DataFram
         return rows
     frame = frame_of(rows, COLUMNS)
     frame["program"] = frame.model + " " + frame.topology
-    bins = pd.cut(
-        frame.nonzeros,
-        [-math.inf, *(end for _, end in SIZES)],
-        right=False,
-        labels=[name for name, _ in SIZES],
-    )
-    frame["size"] = bins
+    names, ends = zip(*SIZES, strict=True)
+    frame["size"] = pd.cut(frame.nonzeros, [-math.inf, *ends], right=False, labels=list(names))
     frame["ran"] = frame.status != NOT_RUN
     frame["wrong"] = frame.answer == "wrong"
     frame["solved"] = (frame.status == "ok") & ~frame.wrong
@@ -232,19 +227,13 @@ def disagreements(frame: pd.DataFrame) -> list[tuple[Row, Row]]:
     """Return every two answers to one problem that differ by more than `TOLERANCE`, relatively."""
     answered = frame[(frame.status == "ok") & frame.objective.notna()].groupby(PROBLEM, sort=False)
     pairs = chain.from_iterable(combinations(own.itertuples(), 2) for _, own in answered)
-    return [
-        (a, b)
-        for a, b in pairs
-        if abs(a.objective - b.objective) > TOLERANCE * max(abs(a.objective), abs(b.objective))
-    ]
+    return [(a, b) for a, b in pairs if not math.isclose(a.objective, b.objective, rel_tol=TOLERANCE)]
 
 
 def trace_of(row: Row) -> list[Point]:
     """Return incumbents and bounds over time, by the study's clock: that of the solver is stretched to it."""
     stretch = row.taken / row.solve_s if row.solve_s > 0 else 1.0
-    return [
-        (seconds * stretch, incumbent, bound) for seconds, incumbent, bound in json.loads(row.trace or "[]")
-    ]
+    return [(at * stretch, incumbent, bound) for at, incumbent, bound in json.loads(row.trace or "[]")]
 
 
 def primal_gap(value: float | None, best: float, *, maximize: bool = False) -> float:

@@ -126,12 +126,17 @@ class StudyTask(Task):
             raise Unsupported(MIXED_PRESOLVE)
         points: list[Progress] = []
         result = solve(instance.compiled.permuted(self.order), backend.name, options, trace=points.append)
-        result = _in_own_order(result, instance, self.order)
+        given = zip((result.values, result.duals), instance.compiled.orders(self.order)[::-1], strict=True)
+        values, duals = (None if own is None else own[np.argsort(places)] for own, places in given)
+        result = replace(result, values=values, duals=duals, model=instance.compiled)
         with Stopwatch() as watch:
             proven = lower, upper = instance.bounds(result)
         status, message = _status(result)
         (row,) = self.rows(status, message)
-        row |= _measured(instance, result) | {"certify_s": watch.seconds}
+        row |= {column: getattr(result, name) for column, name in MEASURED.items()}
+        row |= {"solver": f"{result.solver} {result.version}", "termination": str(result.termination)}
+        row |= {"certified_by": instance.certified_by, "build_s": instance.build_s}
+        row |= {"solution_status": str(result.status), "certify_s": watch.seconds}
         row["tolerance"] = options.tolerance or backend.tolerance
         if result.values is not None:
             row["violation"] = float(violation(instance.compiled, result.values))
@@ -161,20 +166,11 @@ def _instance(model: str, topology: str) -> SolverInstance:
     return find_model(model).build(parse_topology(topology))
 
 
-def _in_own_order(result: SolverResult, instance: SolverInstance, order: int) -> SolverResult:
-    """Return a permuted model's answer in the order of the model itself."""
-    given = zip((result.duals, result.values), instance.compiled.orders(order), strict=True)
-    duals, values = (None if own is None else own[np.argsort(places)] for own, places in given)
-    return replace(result, values=values, duals=duals, model=instance.compiled)
-
-
 def _status(result: SolverResult) -> tuple[str, str]:
-    how = f" ({result.stopped})" if result.stopped else ""
-    if result.termination is Termination.OPTIMAL and result.status is SolutionStatus.OPTIMAL:
-        return "ok", ""
     if result.termination is Termination.OPTIMAL:
-        return "grid", "optimal on the solver's own grid only"
-    text = f"stopped with '{result.termination}'{how}"
+        whole = result.status is SolutionStatus.OPTIMAL
+        return ("ok", "") if whole else ("grid", "optimal on the solver's own grid only")
+    text = f"stopped with '{result.termination}'" + (f" ({result.stopped})" if result.stopped else "")
     return ("timeout" if result.termination in LIMITS else "failed"), text
 
 
@@ -185,13 +181,6 @@ MEASURED = {
     "tree_nodes": "nodes",
 }
 """Columns that are a solver's result, and what it calls them."""
-
-
-def _measured(instance: SolverInstance, result: SolverResult) -> Row:
-    own = {column: getattr(result, name) for column, name in MEASURED.items()}
-    said = {"solver": f"{result.solver} {result.version}", "termination": str(result.termination)}
-    made = {"certified_by": instance.certified_by, "build_s": instance.build_s}
-    return own | said | made | {"solution_status": str(result.status)}
 
 
 def _mixed(
