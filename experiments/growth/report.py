@@ -112,10 +112,8 @@ OTHERS = "rest"
 BOTH = "best bidirectional"
 
 
-TIME_COLUMNS = [
-    *("nodes", "size_bytes", "network", "topology"),
-    *("allreduce_us", "all_to_all_low_us", "all_to_all_high_us"),
-]
+TIME_COLUMNS = ["nodes", "size_bytes", "network", "topology", "allreduce_us"]
+TIME_COLUMNS += ["all_to_all_low_us", "all_to_all_high_us"]
 """Columns of ``times.csv``: what a network of N nodes takes, empty where that is not known."""
 
 
@@ -147,11 +145,8 @@ def times_of(rows: pd.DataFrame, growth: GrowthSearch, workload: CostParameters)
     rows["allreduce_us"] = list(map(workload.allreduce_us, rows.tl_steps, rows.tb_factor))
     found = rows[rows.points > 0]
     front, both = found[found.search == growth.search], found[found.search == BOTH_WAYS]
-    ends = {
-        "best": _best(front),
-        "least T_L": front[front.point == 1],
-        "least T_B": front[front.point == front.points],
-    }
+    ends = {"best": _best(front), "least T_L": front[front.point == 1]}
+    ends |= {"least T_B": front[front.point == front.points]}
     known = [
         (nodes, network, text, allreduce, *[workload.all_to_all_us(factor)] * 2)
         for nodes in rows.nodes[rows.search == growth.search].unique().tolist()
@@ -275,10 +270,8 @@ def _kautz_chart(specs: Specs, rows: pd.DataFrame) -> Figure | None:
     kautz = rows[rows.search == KAUTZ].sort_values(["degree", "nodes"])
     ratios = (kautz.tb_factor / kautz.nodes.map(bandwidth_factor)).astype(float)
     points = pd.DataFrame({"nodes": kautz.nodes, "ratio": ratios})
-    curves = (
-        _curve(own, f"d = {degree}", look, "dots")
-        for look, (degree, own) in enumerate(points.groupby(kautz.degree))
-    )
+    degrees = enumerate(points.groupby(kautz.degree))
+    curves = (_curve(own, f"d = {degree}", look, "dots") for look, (degree, own) in degrees)
     return _chart(specs, curves, "T_B of generalized Kautz graphs", "T_B / T_B*")
 
 

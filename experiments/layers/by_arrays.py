@@ -63,10 +63,8 @@ def _limits(link: Int64Array) -> Callable[[Any, FloatArray], None]:
 def _ends(network: Network) -> tuple[Any, Any]:
     """Return which links go into each node, and which come out of it, as matrices of ones."""
     one, shape = np.ones(network.links), (network.nodes, network.links)
-    into, out_of = (
-        coo_array((one, (ends, np.arange(network.links))), shape) for ends in (network.target, network.source)
-    )
-    return into, out_of
+    into, out_of = (np.array([ends, range(network.links)]) for ends in (network.target, network.source))
+    return coo_array((one, into), shape), coo_array((one, out_of), shape)
 
 
 def flow(network: Network) -> Built:

@@ -47,9 +47,8 @@ def _built(m: Any, change: Callable[[FloatArray], None]) -> Built:
 
 def _through(network: Network, flow: Any, s: int, u: int) -> Any:
     """Return what a flow of a rank brings into a node and does not take out of it."""
-    return poi.quicksum(flow[s, e] for e in network.into[u]) - poi.quicksum(
-        flow[s, e] for e in network.out_of[u]
-    )
+    comes, goes = (poi.quicksum(flow[s, e] for e in ends[u]) for ends in (network.into, network.out_of))
+    return comes - goes
 
 
 def flow(network: Network) -> Built:

@@ -87,9 +87,8 @@ class Network(NamedTuple):
     def of(cls, topology: Topology) -> Network:
         """Return it; all is computed here."""
         nodes, source, target = topology.num_nodes, topology.source.tolist(), topology.target.tolist()
-        out_of, into = (
-            [[e for e, u in enumerate(ends) if u == v] for v in range(nodes)] for ends in (source, target)
-        )
+        at = [[e for e, u in enumerate(ends) if u == v] for ends in (source, target) for v in range(nodes)]
+        out_of, into = at[:nodes], at[nodes:]
         floats, hops = topology.bandwidth.floats, hop_distances(topology).astype(np.int64)
         eligible = np.argwhere(hops[:, target] == hops[:, source] + 1)
         steps = 1 + max(int(hops.max()), *(-(-(nodes - 1) // len(links)) for links in into))

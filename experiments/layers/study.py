@@ -19,6 +19,8 @@ from pathlib import Path
 from time import process_time
 from typing import Any
 
+import numpy as np
+
 from tutti.experiments.layers.programs import Built, Network
 from tutti.experiments.printable import say
 from tutti.topologies.processes import peak_memory
@@ -45,24 +47,21 @@ def measure(program: str, network: str, layer: str) -> dict[str, Any]:
     The other capacities are half on every third link; of `sends`, two chunks a step on every link.
     """
     given = Network.of(parse_topology(network))
-    begin = process_time()
-    module = importlib.import_module(f"tutti.experiments.layers.by_{layer}")
-    write = getattr(module, program)
+    marks = [process_time()]
+    write = getattr(importlib.import_module(f"tutti.experiments.layers.by_{layer}"), program)
     gc.freeze()  # else objects of imported modules are collected while a model is built
-    imported = process_time()
+    marks.append(process_time())
     built = write(given)
-    ready = process_time()
+    marks.append(process_time())
     first = built.solve()
-    solved = process_time()
+    marks.append(process_time())
     other = given.b * (2.0 if program == "sends" else 1.0)
     if program != "sends":
         other[::3] /= 2
     second = built.again(other)
+    spent = np.diff([*marks, process_time()]).tolist()
     return {
-        "import_s": imported - begin,
-        "build_s": ready - imported,
-        "solve_s": solved - ready,
-        "again_s": process_time() - solved,
+        **dict(zip(("import_s", "build_s", "solve_s", "again_s"), spent, strict=True)),
         "first": first,
         "second": second,
         "peak_rss_mb": peak_memory(),

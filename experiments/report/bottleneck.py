@@ -178,10 +178,8 @@ def gain(topology: Topology, what: Collective, found: Sequence[Bound]) -> Gain |
     ranks = topology.num_ranks
     if what.kind is not Kind.ALLREDUCE or what.groups is not None or ranks > DRAWN.gain:
         return None
-    halves = sum(
-        (best_bound(topology, collective(kind, ranks)).value for kind in ("reduce-scatter", "allgather")),
-        Fraction(0),
-    )
+    parts = (collective(kind, ranks) for kind in ("reduce-scatter", "allgather"))
+    halves = sum((best_bound(topology, part).value for part in parts), Fraction(0))
     trees = next((bound for bound in found if bound.kind == "lp"), None)
     best = max(bound.value for bound in found)
     if trees is None or not trees.certificate["attained"]:
@@ -398,7 +396,6 @@ def drawn(topology: Topology, what: Collective, text: str, which: int) -> Bottle
         told = [number(halves), f"{number(whole)} (×{number(ratio, 3)})"]
         parts = ["reduce-scatter + allgather", "allreduce"]  # two bars, in algbw for large M
         data = pd.DataFrame({"what": parts, "algbw_gbps": [halves, whole], "told": told})
-        panels.append(
-            Panel(GAIN, f"k{which}", Figure("gain", f"{GAIN}, {label}", data=data), gain_sentence(gained))
-        )
+        bars = Figure("gain", f"{GAIN}, {label}", data=data)
+        panels.append(Panel(GAIN, f"k{which}", bars, gain_sentence(gained)))
     return Bottlenecks(tuple(panels), gained)

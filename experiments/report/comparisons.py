@@ -24,6 +24,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 import pandas as pd
 
@@ -175,8 +176,8 @@ def case_table(results: Results, topology: str, kind: str = "gaps") -> PageTable
             looks, (_, *named) = _where(results, (topology, collective, bytes_))
             found = [_cell(results, cells.get(one.number, ABSENT), said, notes) for one in series]
             rows.append((looks, [*named, reference(next(iter(cells.values()))), *found]))
-    told = {"network": results.short[topology], "baseline": results.baseline, "name": f"{kind}-{topology}"}
-    return _exactly(PageTable.of(kind, rows, method_heads(series), notes=notes, **told))
+    table = partial(PageTable.of, name=f"{kind}-{topology}", notes=notes, network=results.short[topology])
+    return _exactly(table(kind, rows, method_heads(series), baseline=results.baseline))
 
 
 def _exactly(table: PageTable) -> PageTable:
@@ -225,8 +226,8 @@ def over_exact(results: Results) -> PageTable | None:
         if found:
             ratios, (what, *_) = zip(*found, strict=True)
             line = [_ratio(of) for of in zip(*ratios, strict=True)]
-            cells = ["all", "", counted(len(found), "case"), *what, "", "", *line]
-            means.append((f"s{one.number} mean", cells))
+            whole = ["all", "", counted(len(found), "case"), *what, "", "", *line]
+            means.append((f"s{one.number} mean", whole))
     return PageTable.of("exact", [*means, *rows], method_heads(others)) if rows else None
 
 
@@ -277,10 +278,8 @@ def summary(results: Results, bytes_: float | None = None) -> PageTable:
 
 def method_table(results: Results, least: LeastTB | None = None) -> PageTable:
     """Return the methods by rank, and how each does over the run."""
-    rows = [
-        (f"s{one.Index}", _standing(place, one))
-        for place, one in enumerate(ranking(results, least).itertuples(), 1)
-    ]
+    ranked = enumerate(ranking(results, least).itertuples(), 1)
+    rows = [(f"s{one.Index}", _standing(place, one)) for place, one in ranked]
     over = f" Speed-up: the geometric mean of the time of {results.baseline} over its own."
     told = {"run": results.name, "speedup": over * bool(results.base)}
     common = len(common_cases(results)[1])
@@ -289,9 +288,8 @@ def method_table(results: Results, least: LeastTB | None = None) -> PageTable:
 
 
 def _standing(place: int, one: Row) -> list[Said]:
-    lost = ", ".join(
-        f"{words} {getattr(one, name):.0f}" for name, words in STATUSES.items() if getattr(one, name)
-    )
+    counts = {words: getattr(one, name) for name, words in STATUSES.items()}
+    lost = ", ".join(f"{words} {count:.0f}" for words, count in counts.items() if count)
     return [
         "" if math.isnan(one.common) else str(place),
         Cell(one.series.label, series=one.series, link=f"term-{one.series.method}"),

@@ -39,11 +39,10 @@ from tutti.experiments.report.panels import (
 )
 from tutti.experiments.report.results import TIE, Results, Row, read_results
 from tutti.experiments.report.seeds import seed_panels, seed_table, seeds
-from tutti.experiments.report.series import LOOKS
+from tutti.experiments.report.series import LOOKS, TEMPLATES
 from tutti.experiments.report.standings import GAP_RULES, sentences
 from tutti.experiments.report.switch_over import switch_table
 from tutti.experiments.report.tables import (
-    TEMPLATES,
     TEXTS,
     PageBlock,
     PageTable,
@@ -137,15 +136,16 @@ def contents(results: Results) -> dict[str, Any]:
     drawn = {name: bottlenecks(networks[name], used[name], results.collectives.index) for name in shown}
     topologies = [_section(results, name, used[name], networks[name], drawn[name], rows) for name in shown]
     left = "Left out: the rows of more topologies than fit here are in results.csv."
-    topologies += [
-        Section(name, lead=[left], id=f"t{place}")
-        for place, name in enumerate(results.topologies[len(shown) :], len(shown))
-    ]
+    others = enumerate(results.topologies[len(shown) :], len(shown))
+    topologies += [Section(name, lead=[left], id=f"t{place}") for place, name in others]
     wrong = int((results.rows.ok & (results.rows.gap < -TIE)).sum())  # faster than their bounds
     claims = counted(wrong, "row")
     # One that was removed since is left out.
     told = {one.method: METHODS[one.method].summary for one in results.series if one.method in METHODS}
     methods = {method: Markup("{}.").format(meaning) for method, meaning in told.items()}
+    kinds = [
+        (f"{one.method} {one.options}".strip(), (one.kind, told.get(one.method))) for one in results.series
+    ]
     meanings = explained(TEXTS["words"]) | methods
     words = Section("Words of this page", words=meanings, id="glossary", folded=True)
     return {
@@ -156,11 +156,7 @@ def contents(results: Results) -> dict[str, Any]:
         "picture": picture_of(results),
         "lead": lead(results, len(shown)),
         "series": results.series,
-        "tips": [
-            "\n".join(filter(None, (f"{one.method} {one.options}".strip(), ": ".join(filter(None, kind)))))
-            for one in results.series
-            for kind in [(one.kind, told.get(one.method))]
-        ],
+        "tips": ["\n".join(filter(None, (name, ": ".join(filter(None, of))))) for name, of in kinds],
         "picks": [
             *(
                 (name, name, [("", "all"), *((str(place), text) for place, text in enumerate(texts))])
@@ -225,12 +221,12 @@ def _glance(results: Results) -> list[Section]:
     if len(results.topologies) < GAP_RULES.fewest_networks or len(results.series) < 2:
         return []
     blocks: list[PageBlock] = []
-    for collective in results.collectives:
-        sizes = results.rows.size_bytes[results.rows.collective == collective]
-        blocks += block("nearest", nearest(results, collective), collective=collective)
-        for bytes_ in dict.fromkeys([sizes.max(), sizes.min()]):
-            folded, told = bytes_ < sizes.max(), {"collective": collective, "size": size(bytes_)}
-            blocks += block("map", gap_map(results, collective, bytes_), folded=folded, **told)
+    for what in results.collectives:
+        sizes = results.rows.size_bytes[results.rows.collective == what]
+        blocks += block("nearest", nearest(results, what), collective=what)
+        for each in dict.fromkeys([sizes.max(), sizes.min()]):
+            drawn, folded = gap_map(results, what, each), each < sizes.max()
+            blocks += block("map", drawn, folded=folded, collective=what, size=size(each))
     return [Section("At a glance", blocks, id="glance")]
 
 
@@ -338,11 +334,10 @@ def manifest_lines(manifest: Mapping[str, Any], prefix: str = "") -> Iterator[tu
     [('machine.cores', '2'), ('seeds', '0, 1')]
     """
     for key, value in manifest.items():
-        if isinstance(value, list) and any(isinstance(entry, Mapping) for entry in value):
-            value = {str(place): entry for place, entry in enumerate(value, 1)}
+        if isinstance(value, list):
+            tables = any(isinstance(entry, Mapping) for entry in value)
+            value = dict(enumerate(value, 1)) if tables else ", ".join(map(str, value))
         if isinstance(value, Mapping):
             yield from manifest_lines(value, f"{prefix}{key}.")
-        elif isinstance(value, list):
-            yield f"{prefix}{key}", ", ".join(map(str, value))
         else:
             yield f"{prefix}{key}", "" if value is None else str(value)

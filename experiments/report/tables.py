@@ -12,22 +12,19 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from markupsafe import Markup
 
 from tutti.experiments.report.results import TIE
-from tutti.experiments.report.series import Series
+from tutti.experiments.report.series import TEMPLATES, Series
 from tutti.topologies.units import MICRO, format_size
 
-TEMPLATES = Path(__file__).parent / "templates"
 TEXTS: Mapping[str, Any] = tomllib.loads((TEMPLATES / "texts.toml").read_text(encoding="utf-8"))
 
-SIGNS = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"} | {
-    sign: f"\\{sign}" for sign in "&%$#_{}"
-}
+SIGNS = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+SIGNS |= {sign: f"\\{sign}" for sign in "&%$#_{}"}
 GREEK = {"α": r"$\alpha$", "β": r"$\beta$", "–": "--", "−": "$-$", "×": r"$\times$", "≈": r"$\approx$"}
 
 

@@ -219,10 +219,8 @@ def traffic_panel(results: Results, topology: str, collective: str) -> Panel | N
     last = frame.sort_values("size_bytes", kind="stable").drop_duplicates("number", keep="last")
     last = last.sort_values("number")  # a schedule is the same at every size
     saved = TEXTS["traffic"]["saved"]
-    names = ["series", "less", "whole"]
-    parts = {
-        what: last[["number", own, f"{own}_unicast"]].set_axis(names, axis=1) for what, own in saved.items()
-    }
+    columns = {what: last[["number", own, f"{own}_unicast"]] for what, own in saved.items()}
+    parts = {what: own.set_axis(["series", "less", "whole"], axis=1) for what, own in columns.items()}
     data = pd.concat(parts, names=["what"]).reset_index("what")
     data = data.sort_values("series", kind="stable").dropna()
     if data.empty:

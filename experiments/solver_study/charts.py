@@ -98,9 +98,8 @@ def _trace(title: str, zero: bool) -> Drawn:
     x = alt.X("seconds:Q", scale=alt.Scale(type="log"), axis=alt.Axis(format="~r", tickCount=5, grid=False))
     y = alt.Y("value:Q", title=title, scale=alt.Scale(zero=zero))
     tips = tips_of("method:N|solver", "what:N", "value:Q", "seconds:Q")
-    dotted = alt.StrokeDash(
-        "what:N", scale=alt.Scale(domain=["incumbent", "bound"], range=[[1, 0], [2, 2.5]]), legend=None
-    )
+    dashes = alt.Scale(domain=["incumbent", "bound"], range=[[1, 0], [2, 2.5]])
+    dotted = alt.StrokeDash("what:N", scale=dashes, legend=None)
     better = named_rows().transform_filter("datum.better")
     best = named_rows().mark_rule(**LIMIT, color=MUTED).encode(y=alt.Y("max(best):Q", title=title))
     lines = stepped(x, y, dotted, tips=tips)
@@ -112,10 +111,8 @@ def profile_chart(frame: pd.DataFrame, looks: Look, title: str) -> Figure:
     ratios, total = profile(frame), problems_of(frame)
     furthest = min(max([2.0, *(r for own in ratios.values() for r in own)]), DRAWN.ratio)
     shown = {looks[solver]: [r for r in own if r <= furthest] for solver, own in ratios.items()}
-    told = {
-        solver: f"fastest on {sum(r <= 1.0 for r in own)} of {total}, solved {len(own)}"
-        for solver, own in ratios.items()
-    }
+    fastest = {solver: sum(r <= 1.0 for r in own) for solver, own in ratios.items()}
+    told = {key: f"fastest on {fastest[key]} of {total}, solved {len(own)}" for key, own in ratios.items()}
     data = shares(shown, total, (1.0, furthest))
     data = data.assign(told=data.method.map(told)) if len(data) else data
     return Figure("profile", f"performance profiles, {title}", data=data)

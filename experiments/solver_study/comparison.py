@@ -14,6 +14,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
+from scipy.stats import bootstrap
 
 from tutti.experiments.report.results import Row
 from tutti.experiments.report.series import LOOKS
@@ -82,8 +83,6 @@ def _ahead(pair: Sequence[str], interval: Sequence[float], even: float) -> str:
 def _interval(
     data: list[FloatArray], statistic: Callable[..., FloatArray], confidence: float
 ) -> tuple[float, float]:
-    from scipy.stats import bootstrap  # slow to import
-
     found = bootstrap(
         data,
         statistic,
@@ -150,10 +149,8 @@ def outcome_table(frame: pd.DataFrame) -> PageTable:
     found = np.select(list(ends.values()), list(ends), "error")  # the first that holds counts
     counts = pd.crosstab(frame.method, found)
     counts = counts.reindex(index=frame.method.unique(), columns=list(ends), fill_value=0)
-    lines = [
-        ("", [Cell(solver, "name"), *(str(count or "") for count in line)])
-        for solver, *line in counts.itertuples(name=None)
-    ]
+    texts = counts.astype(object).where(counts > 0, "").astype(str).itertuples(name=None)
+    lines = [("", [Cell(solver, "name"), *line]) for solver, *line in texts]
     return PageTable.of("outcomes", lines, [f"{name}#" for name in ends])
 
 

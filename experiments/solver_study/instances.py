@@ -43,8 +43,17 @@ from typing import Any
 import numpy as np
 
 from tutti.experiments.runner.tasks import Stopwatch
+from tutti.models.all_to_all.certificate import upper_bound
+from tutti.models.all_to_all.demand import Demand
+from tutti.models.all_to_all.optimum import FlowProgram, best_lengths
+from tutti.models.all_to_all.rounding import exact_flow
+from tutti.models.allreduce import allreduce_optimum
+from tutti.models.bfb.counting import workloads
+from tutti.models.bfb.method import METHOD
+from tutti.models.bounds.bottleneck_cut import bottleneck_cut
 from tutti.models.solvers import CompiledModel, SolverResult, compile_model
 from tutti.schedules.collective import Kind, collective
+from tutti.schedules.method import Problem
 from tutti.topologies.errors import Unsupported
 from tutti.topologies.exact import FloatArray
 from tutti.topologies.graphs.shortest_paths import hop_distances
@@ -120,7 +129,7 @@ class StudyModel:
 
     def given(self, text: str, options: Options) -> StudyModel:
         """Return the model with its options, under a name that says them."""
-        build, entries = (partial(each, options=options) for each in (self.build, self.entries))
+        build, entries = partial(self.build, options=options), partial(self.entries, options=options)
         return replace(self, name=text, options=Options, build=build, entries=entries)
 
     def memory(self, topology: Topology) -> int:
@@ -176,8 +185,6 @@ def whole_optimum(topology: Topology) -> Fraction:
     Unsupported
         If links differ.
     """
-    from tutti.models.bfb.counting import workloads
-
     _check_equal(topology)
     return sum(workloads(topology).peaks, Fraction(0))
 
@@ -241,8 +248,6 @@ def routing_model(topology: Topology) -> Any:
 
 def routing_optimum(topology: Topology) -> Fraction:
     """Return the optimum of `routing_model`, exactly: the ratio of the bottleneck cut."""
-    from tutti.models.bounds.bottleneck_cut import bottleneck_cut
-
     return bottleneck_cut(topology).ratio * max(topology.bandwidth)
 
 
@@ -255,9 +260,6 @@ def timed(build: Callable[[], Any]) -> tuple[CompiledModel, float]:
 
 def _bfb(topology: Topology) -> SolverInstance:
     """BFB's linear programs (3.1) of all nodes and steps as one."""
-    from tutti.models.bfb.method import METHOD
-    from tutti.schedules.method import Problem
-
     METHOD.supports(Problem(topology, collective(Kind.ALLGATHER, topology.num_ranks)), METHOD.options())
     whole_optimum(topology)  # its kernels compile here, if they must, and not in the measured time
     compiled, seconds = timed(lambda: whole_model(topology))
@@ -272,11 +274,6 @@ def _routing(topology: Topology) -> SolverInstance:
 
 def _all_to_all(topology: Topology) -> SolverInstance:
     """All-to-all as a multi-commodity flow, aggregated by source (A.1)."""
-    from tutti.models.all_to_all.certificate import upper_bound
-    from tutti.models.all_to_all.demand import Demand
-    from tutti.models.all_to_all.optimum import FlowProgram, best_lengths
-    from tutti.models.all_to_all.rounding import exact_flow
-
     demand = Demand.of(topology, collective(Kind.ALL_TO_ALL, topology.num_ranks))
     program = FlowProgram(demand)
     unit = Fraction(int(demand.amounts.max()), demand.denominator) / max(topology.bandwidth)
@@ -293,7 +290,6 @@ def _all_to_all(topology: Topology) -> SolverInstance:
 
 def _allreduce(topology: Topology) -> SolverInstance:
     """Allreduce by in-trees and out-trees, its max-flows written out (B.5)."""
-    from tutti.models.allreduce import allreduce_optimum
     from tutti.models.allreduce.model import allreduce_model
 
     compiled, seconds = timed(lambda: allreduce_model(topology))

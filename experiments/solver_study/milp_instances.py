@@ -34,6 +34,13 @@ from tutti.experiments.solver_study.instances import (
     timed,
 )
 from tutti.models.solvers import CompiledModel, HighsOptions, SolutionStatus, solve
+from tutti.models.taccl.costs import Costs
+from tutti.models.taccl.method import METHOD
+from tutti.models.taccl.options import TacclOptions
+from tutti.models.taccl.sketch import Policy
+from tutti.models.taccl.transfers import Contiguity, RoutedTransfers
+from tutti.models.teccl.epochs import SLOWEST, Epochs
+from tutti.models.time_expanded.instance import ChunkInstance
 from tutti.schedules.collective import Kind, collective
 from tutti.schedules.method import Problem
 from tutti.topologies.errors import InputError, Unsupported, suggestion
@@ -164,9 +171,6 @@ class TacclProgram(Options):
     @property
     def settings(self) -> Any:
         """The method's options; the sketch is read."""
-        from tutti.models.taccl.options import TacclOptions
-        from tutti.models.taccl.transfers import Contiguity
-
         given = None if self.sketch is not None and self.chunks == 1 else self.chunks
         return TacclOptions(
             sketch=self.sketch, chunks=given, symmetry=self.symmetry, contiguity=Contiguity.ALL
@@ -174,8 +178,6 @@ class TacclProgram(Options):
 
     def costs(self, topology: Topology) -> Any:
         """Return the demand's costs; raises where the network needs a sketch."""
-        from tutti.models.taccl.costs import Costs
-        from tutti.models.taccl.method import METHOD
         from tutti.models.taccl.stages import demand_for
 
         what = collective(Kind.ALLGATHER, topology.num_ranks)
@@ -202,8 +204,6 @@ class ChunkedProgram(Options):
 
     def instance(self, topology: Topology) -> Any:
         """Return chunks and links; raises where there are switches."""
-        from tutti.models.time_expanded.instance import ChunkInstance
-
         chunked = ChunkInstance(topology, collective(Kind.ALLGATHER, topology.num_ranks), self.chunks)
         _ = chunked.capacity
         return chunked
@@ -241,7 +241,6 @@ def _routing(topology: Topology, options: TacclProgram) -> SolverInstance:
     """
     from tutti.models.taccl.routing import greedy_routing
     from tutti.models.taccl.routing_model import WEIGHT, RoutingModel
-    from tutti.models.taccl.sketch import Policy
 
     costs = options.costs(topology)
 
@@ -265,7 +264,6 @@ def _scheduling(topology: Topology, options: TacclProgram) -> SolverInstance:
     from tutti.models.taccl.ordering import ordered
     from tutti.models.taccl.routing import greedy_routing
     from tutti.models.taccl.scheduling import SchedulingModel, TransferOrder
-    from tutti.models.taccl.transfers import RoutedTransfers
 
     costs = options.costs(topology)
     first = greedy_routing(costs)
@@ -309,7 +307,6 @@ def _teccl(topology: Topology, options: ChunkedProgram) -> SolverInstance:
     demand is read before its chunk can be there, which bounds the reward.
     """
     from tutti.models.sccl.search import breadth_first
-    from tutti.models.teccl.epochs import SLOWEST, Epochs
     from tutti.models.teccl.program import EpochState, TecclProgram
 
     chunked = options.instance(topology)
@@ -361,10 +358,8 @@ def model_text(name: str, options: Mapping[str, Any]) -> str:
     >>> model_text("taccl-routing", {"chunks": 2, "symmetry": False})
     'taccl-routing chunks=2 symmetry=false'
     """
-    words = (
-        f"{key}={str(value).lower() if isinstance(value, bool) else value}" for key, value in options.items()
-    )
-    return current_model(" ".join([name, *words]))
+    texts = {key: str(own).lower() if isinstance(own, bool) else own for key, own in options.items()}
+    return current_model(" ".join([name, *map("{0[0]}={0[1]}".format, texts.items())]))
 
 
 def is_mixed(text: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -148,26 +148,29 @@ def _standing_table(
     key: str, frame: pd.DataFrame, looks: Look, fastest: Mapping[str, int], **values: Any
 ) -> PageTable:
     """Return a line a solver, with what the kind's texts have heads for."""
-    lines = standings(frame)
-    said: dict[str, Callable[[Row], Said]] = {
-        "solver": lambda s: Cell(s.solver, "name", series=looks[s.solver]),
-        "mean": lambda s: Cell(seconds(s.mean_s), "best" if s is lines[0] else ""),
-        "over the best": lambda s: f"{s.mean_s / lines[0].mean_s:.2f}" if lines[0].mean_s else "",
-        "solved": lambda s: f"{s.right} of {s.tried}",
-        "proven": lambda s: f"{s.right} of {s.tried}",
-        "fastest": lambda s: str(fastest.get(s.solver, 0)),
-        "limit reached": lambda s: str(s.timeouts),
-        "incumbent": lambda s: str(s.found),
-        "best known": lambda s: str(s.best),
-        "primal integral": lambda s: f"{100 * s.integral:.1f} %",
-        "gap left": lambda s: f"{100 * s.gap:.1f} %",
-        "on a grid": lambda s: str(s.grid),
-        "wrong": lambda s: Cell(str(s.wrong), "wrong" if s.wrong else ""),
-        "failed": lambda s: str(s.failed),
-        "largest error": lambda s: _error(s.worst_error),
-    }
-    rows = [(f"s{looks[s.solver].number}", [said[head](s) for head in _heads(key)]) for s in lines]
+    rows: list[tuple[str, list[Said]]] = []
+    best = 0.0
+    for s in standings(frame):
+        best, right = best if rows else s.mean_s, f"{s.right} of {s.tried}"
+        said: dict[str, Said] = {
+            "solver": Cell(s.solver, "name", series=looks[s.solver]),
+            "mean": Cell(seconds(s.mean_s), "" if rows else "best"),
+            "over the best": f"{s.mean_s / best:.2f}" if best else "",
+            **dict.fromkeys(("solved", "proven"), right),
+            "fastest": str(fastest.get(s.solver, 0)),
+            "primal integral": f"{100 * s.integral:.1f} %",
+            "gap left": f"{100 * s.gap:.1f} %",
+            "wrong": Cell(str(s.wrong), "wrong" if s.wrong else ""),
+            "largest error": _error(s.worst_error),
+            **{head: str(getattr(s, name)) for head, name in COUNTED.items()},
+        }
+        rows.append((f"s{looks[s.solver].number}", [said[head] for head in _heads(key)]))
     return PageTable.of(key, rows, **values)
+
+
+COUNTED = {"incumbent": "found", "best known": "best", "on a grid": "grid", "failed": "failed"}
+COUNTED |= {"limit reached": "timeouts"}
+"""Heads of counts, and what the standings call them."""
 
 
 def _heads(key: str) -> list[str]:
@@ -259,30 +262,26 @@ def _agreement(kind: str, frame: pd.DataFrame, looks: Look) -> Section:
         f"{row.method} failed on {row.program}, seed {row.seed:.0f}: {row.message}"
         for row in frame[frame.status == "failed"].itertuples()
     ]
-    cells: dict[str, Callable[[Row], Said]] = {
-        "solver": lambda row: Cell(row.method, "name", series=looks[row.method]),
-        "program": lambda row: row.program,
-        "seed": lambda row: f"{row.seed:.0f}",
-        "stopped": lambda row: row.termination,
-        "objective": lambda row: _digits(row.objective),
-        "bound": lambda row: _digits(row.bound),
-        "worth": lambda row: _digits(row.worth),
-        "certified value": lambda row: " to ".join(dict.fromkeys(_ends(row))),
-        "proven to lie between": lambda row: " and ".join(_ends(row)),
-        "relative error": lambda row: Cell(_error(row.relative_error), "wrong"),
-    }
-    heads = _heads(f"{kind}-refuted")
-    wrong = [("", [cells[head](row) for head in heads]) for row in frame[frame.wrong].itertuples()]
+    heads, wrong = _heads(f"{kind}-refuted"), []
+    for row in frame[frame.wrong].itertuples():
+        ends = [_digits(row.certified_lower), _digits(row.certified_upper)]
+        cells: dict[str, Said] = {
+            "solver": Cell(row.method, "name", series=looks[row.method]),
+            "program": row.program,
+            "seed": f"{row.seed:.0f}",
+            "stopped": row.termination,
+            **{name: _digits(getattr(row, name)) for name in ("objective", "bound", "worth")},
+            "certified value": " to ".join(dict.fromkeys(ends)),
+            "proven to lie between": " and ".join(ends),
+            "relative error": Cell(_error(row.relative_error), "wrong"),
+        }
+        wrong.append(("", [cells[head] for head in heads]))
     table = PageTable.of(f"{kind}-refuted", wrong, tolerance=MIXED_TOLERANCE) if wrong else None
     return Section("Agreement", block("", table), said, id="agreement")
 
 
 def _digits(value: float) -> str:
     return "–" if math.isnan(value) else f"{value:.10g}"
-
-
-def _ends(row: Row) -> list[str]:
-    return [_digits(row.certified_lower), _digits(row.certified_upper)]
 
 
 def _programs(kind: str, frame: pd.DataFrame, looks: Look) -> PageTable:

@@ -18,7 +18,6 @@ from tutti.experiments.runner.manifest import task_key
 from tutti.experiments.runner.study import Outcomes, Row, Study, Task, TaskOutcome, Workplace
 from tutti.experiments.runner.tasks import Stopwatch, topology_digest
 from tutti.experiments.solver_study.config import (
-    COLUMNS,
     SolverTable,
     StudyConfig,
     StudyProgram,
@@ -27,7 +26,13 @@ from tutti.experiments.solver_study.config import (
 )
 from tutti.experiments.solver_study.instances import Bounds, SolverInstance
 from tutti.experiments.solver_study.milp_instances import find_model, integrality, is_mixed, violation
-from tutti.experiments.solver_study.statistics import MIXED_TOLERANCE, TOLERANCE, instance_of, scored
+from tutti.experiments.solver_study.statistics import (
+    COLUMNS,
+    MIXED_TOLERANCE,
+    TOLERANCE,
+    instance_of,
+    scored,
+)
 from tutti.models.solvers import (
     CompiledModel,
     Feature,
@@ -247,19 +252,18 @@ def make_tasks(config: StudyConfig) -> list[StudyTask]:
         If a model or topology is unknown, an instance is asked for twice, or the models are of both kinds.
     """
     tasks: list[StudyTask] = []
-    seen: dict[tuple[str, str], str] = {}
+    seen: dict[str, str] = {}
     for program in config.programs:
-        name = (program.model, program.topology)
+        name = f"{program.model} {program.topology}"
         if name in seen:
-            raise InputError(f"{program.where}: {' '.join(name)} is also {seen[name]}; remove one of them")
+            raise InputError(f"{program.where}: {name} is also {seen[name]}; remove one of them")
         seen[name] = program.where.partition(": ")[2] or program.where
         tasks += _tasks_of(program, config)
     kinds = {is_mixed(program.model): program for program in config.programs}
     if len(kinds) > 1:  # their means have other shifts, their reports other charts
-        raise InputError(
-            f"{kinds[True].where}: model '{kinds[True].model}' is a mixed-integer program and "
-            f"'{kinds[False].model}' is not; make two studies"
-        )
+        whole, other = kinds[True], kinds[False].model
+        said = f"model '{whole.model}' is a mixed-integer program and '{other}' is not; make two studies"
+        raise InputError(f"{whole.where}: {said}")
     return tasks
 
 
@@ -269,14 +273,14 @@ def _tasks_of(program: StudyProgram, config: StudyConfig) -> Iterator[StudyTask]
     known = {name: getattr(topology, f"num_{name}") for name in ("nodes", "switches", "links")}
     known |= {"collective": str(collective(model.kind, topology.num_ranks)), "builder": "pyomo"}
     known |= {"topology": program.topology, "model": model.name}
-    what = (topology_digest(topology), program.topology, program.model)
+    what = (TASK_FORMAT, topology_digest(topology), program.topology, program.model)
     mixed = (table.clock, float(table.relative_gap)) if config.mixed else ()
     tolerance = {} if table.tolerance is None else {"tolerance": float(table.tolerance)}
     for solver, threads, seed in product(config.solvers, program.threads, program.seeds):
         given = tolerance | ({"threads": threads} if threads > 1 else {})
-        rest = (config.memory_limit, *mixed, *([given] if given else []))
+        rest = (seed, config.memory_limit, *mixed, *filter(None, [given]))
         yield StudyTask(
-            key=task_key(TASK_FORMAT, *what, solver.label, solver.name, solver.options, seed, *rest),
+            key=task_key(*what, solver.label, solver.name, solver.options, *rest),
             time_limit=program.time_limit,
             known=known,
             solver=solver,
@@ -300,8 +304,14 @@ def judged(rows: Sequence[Row]) -> list[Row]:
     TuttiError
         If two proofs contradict each other.
     """
-    by_instance = groupby(sorted(rows, key=instance_of), instance_of)
-    proven = {key: _intersection(key, list(own)) for key, own in by_instance}
+    proven: dict[tuple[str, str], Bounds] = {}
+    for key, own in groupby(sorted(rows, key=instance_of), instance_of):
+        same = list(own)
+        lowers, uppers = ([Fraction(row[name]) for row in same if row.get(name)] for name in EXACT)
+        proven[key] = lower, upper = max(lowers, default=None), min(uppers, default=None)
+        if lower is not None and upper is not None and lower > upper:
+            said = f"its optimum is proven to be at least {lower} and at most {upper}"
+            raise TuttiError(f"{' '.join(key)}: {said}")
     found = [_judged(row, *proven[instance_of(row)]) for row in rows]
     claims = [row for row in found if row.get("answer") == UNPROVEN and row.get("integers") is not None]
     for _, own in groupby(sorted(claims, key=instance_of), instance_of):
@@ -310,15 +320,6 @@ def judged(rows: Sequence[Row]) -> list[Row]:
             if near and other["solver"] != row["solver"]:
                 row["answer"] = AGREED  # two back-ends claim the same optimum
     return found
-
-
-def _intersection(key: tuple[str, str], rows: Sequence[Row]) -> Bounds:
-    """Return the largest lower and the least upper bound of an instance."""
-    lowers, uppers = ([Fraction(row[name]) for row in rows if row.get(name)] for name in EXACT)
-    lower, upper = max(lowers, default=None), min(uppers, default=None)
-    if lower is not None and upper is not None and lower > upper:
-        raise TuttiError(f"{' '.join(key)}: its optimum is proven to be at least {lower} and at most {upper}")
-    return lower, upper
 
 
 def _judged(row: Row, lower: Fraction | None, upper: Fraction | None) -> Row:
