@@ -236,8 +236,6 @@ def all_to_all_bound(nodes: int, degree: int, workload: CostParameters) -> Fract
     """
     alpha, part = workload.alpha, workload.size / workload.bandwidth / nodes
     waits = 2 if nodes > degree + 1 else 1
-    arrivals = (
-        hops * alpha + part * (nodes - moore_bound(degree, hops - 1))
-        for hops in range(1, moore_optimal_steps(nodes, degree) + 1)
-    )
+    distances = range(1, moore_optimal_steps(nodes, degree) + 1)
+    arrivals = (hops * alpha + part * (nodes - moore_bound(degree, hops - 1)) for hops in distances)
     return max(waits * alpha + part * least_hops(nodes, degree), *arrivals)

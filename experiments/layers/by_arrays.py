@@ -124,11 +124,7 @@ def sends(network: Network) -> Built:
         ([-eye_array(N * E * T), _kron(each, _kron(out_of.T, before))], 0.0, INF),
     ]
     count, (lower, upper) = N * E * T, (side.ravel() for side in network.held)
-    return _built(
-        rows,
-        np.append(np.tile(np.arange(1.0, T + 1), N * E), np.zeros(len(lower))),
-        _limits(np.repeat(np.arange(E), T)),
-        lower=np.append(np.zeros(count), lower),
-        upper=np.append(np.ones(count), upper),
-        integer=np.repeat([1, 0], [count, len(lower)]),
-    )
+    cost = np.append(np.tile(np.arange(1.0, T + 1), N * E), np.zeros(len(lower)))
+    whole, change = np.repeat([1, 0], [count, len(lower)]), _limits(np.repeat(np.arange(E), T))
+    lower, upper = np.append(np.zeros(count), lower), np.append(np.ones(count), upper)
+    return _built(rows, cost, change, lower=lower, upper=upper, integer=whole)

@@ -123,10 +123,8 @@ def write_page(shown: Mapping[str, Any], page: Path) -> Path:
 def contents(results: Results) -> dict[str, Any]:
     """Return all that the page of a run says, by the names that its template has for it."""
     ran = results.rows.groupby("topology", sort=False).collective.agg(set)
-    used = {
-        name: {what: usages(results, name, what) for what in results.collectives if what in own}
-        for name, own in ran.items()
-    }
+    ordered = {name: [what for what in results.collectives if what in own] for name, own in ran.items()}
+    used = {name: {what: usages(results, name, what) for what in own} for name, own in ordered.items()}
     least = {(name, what): least_tb(found) for name, own in used.items() for what, found in own.items()}
     rows, ends = run_rows(results, least), results.rows.topology.value_counts(sort=False).cumsum()
     # The topologies that have a section: the first, and those that all fit.
@@ -143,9 +141,8 @@ def contents(results: Results) -> dict[str, Any]:
     # One that was removed since is left out.
     told = {one.method: METHODS[one.method].summary for one in results.series if one.method in METHODS}
     methods = {method: Markup("{}.").format(meaning) for method, meaning in told.items()}
-    kinds = [
-        (f"{one.method} {one.options}".strip(), (one.kind, told.get(one.method))) for one in results.series
-    ]
+    names = [f"{one.method} {one.options}".strip() for one in results.series]
+    kinds = [": ".join(filter(None, (one.kind, told.get(one.method)))) for one in results.series]
     meanings = explained(TEXTS["words"]) | methods
     words = Section("Words of this page", words=meanings, id="glossary", folded=True)
     return {
@@ -156,7 +153,7 @@ def contents(results: Results) -> dict[str, Any]:
         "picture": picture_of(results),
         "lead": lead(results, len(shown)),
         "series": results.series,
-        "tips": ["\n".join(filter(None, (name, ": ".join(filter(None, of))))) for name, of in kinds],
+        "tips": ["\n".join(filter(None, both)) for both in zip(names, kinds, strict=True)],
         "picks": [
             *(
                 (name, name, [("", "all"), *((str(place), text) for place, text in enumerate(texts))])

@@ -62,8 +62,6 @@ def run_rows(results: Results, least: LeastTB) -> pd.DataFrame:
     slowest = results.tries.groupby(["case", "number"]).time_us.max()
     bounds = [least[pair] for pair in frame[PAIR].itertuples(index=False, name=None)]
     optimal = [is_tb_optimal(row, bound) for row, bound in zip(frame.itertuples(), bounds, strict=True)]
-    looks = [_looks(own) for _, own in frame.groupby(PAIR)]
-    near = [None if math.isnan(gap) else SHADES[bisect_left(NEAR, gap)] for gap in frame.open]
     return frame[["topology"]].assign(
         network=network,
         collective=frame.collective,
@@ -80,13 +78,13 @@ def run_rows(results: Results, least: LeastTB) -> pd.DataFrame:
         share_percent=(100 / (1 + frame.open)).where(frame.open > -1),
         gap_percent=(100 * frame.open).clip(0),
         gap=frame.open.map(percent),
-        near=near,
+        near=[None if math.isnan(gap) else SHADES[bisect_left(NEAR, gap)] for gap in frame.open],
         seconds=frame.synth_s.clip(1e-4),
         **frame[POINT],
         tb=frame.tb_exact.where(frame.tb_exact != ""),
         tb_optimal=np.where(optimal, "yes", "no"),
         least_tb=pd.Series(bounds, frame.index).astype(float),
-        **pd.concat(looks),
+        **pd.concat(_looks(own) for _, own in frame.groupby(PAIR)),
     )
 
 
@@ -152,32 +150,25 @@ def algbw_panel(results: Results, topology: str, collective: str) -> Panel:
 def pareto_panel(results: Results, topology: str, collective: str) -> Panel:
     """Return T_B against T_L of the step schedules, with the frontier and the least T_B there can be."""
     timed = results.timed(topology, collective)
-    without = _left_out(results, timed)
+    left = timed[(timed.clock != "") & timed[POINT].isna().any(axis=1)]
+    overlap = (left.clock == Clock.STEP) & left.tb_factor.notna()
+    reasons = (left.clock + " clock: no steps").mask(overlap, "steps overlap")
+    reasons = reasons.where(left.tl_steps.isna(), "no T_B: links differ")
+    labels = left.number.map(lambda number: results.series[number].label).groupby(reasons, sort=False)
+    texts = [f"{', '.join(own.unique())} ({reason})" for reason, own in labels]
+    without = f"Left out: {'; '.join(texts)}." if texts else ""
     if timed.dropna(subset=POINT).empty:
         return panel_of(results, collective, None, f"No step schedule with a T_B. {without}".strip())
     figure = _figure("pareto", "T_B against T_L", topology, collective, step_point=1)
     return panel_of(results, collective, figure, without)
 
 
-def _left_out(results: Results, timed: pd.DataFrame) -> str:
-    """Return a sentence on the series that have a time but no T_L or T_B, and why; empty without any."""
-    left = timed[(timed.clock != "") & timed[POINT].isna().any(axis=1)]
-    overlap = (left.clock == Clock.STEP) & left.tb_factor.notna()
-    reasons = (left.clock + " clock: no steps").mask(overlap, "steps overlap")
-    reasons = reasons.where(left.tl_steps.isna(), "no T_B: links differ")
-    texts = [
-        f"{', '.join(results.series[number].label for number in numbers.unique())} ({reason})"
-        for reason, numbers in left.number.groupby(reasons, sort=False)
-    ]
-    return f"Left out: {'; '.join(texts)}." if texts else ""
-
-
 def effort_panel(results: Results, topology: str, collective: str) -> Panel:
     """Return the gap against the synthesis time: a point a series, a line over its sizes."""
     if results.timed(topology, collective)[["synth_s", "gap"]].isna().any(axis=1).all():
         return panel_of(results, collective, None, "No method has both a synthesis time and a gap.")
-    figure = _figure("effort", "gap against synthesis time", topology, collective)
-    return panel_of(results, collective, figure)
+    told = "gap against synthesis time"
+    return panel_of(results, collective, _figure("effort", told, topology, collective))
 
 
 def search_panel(results: Results, topology: str, collective: str) -> Panel | None:

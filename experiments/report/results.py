@@ -141,11 +141,8 @@ class Results:
     @cached_property
     def base(self) -> frozenset[int]:
         """The series of the baseline: all of a method, or the one of that label or with those options."""
-        return frozenset(
-            one.number
-            for one in self.series
-            if self.baseline in (one.method, one.label, f"{one.method} {one.options}".strip())
-        )
+        names = {one: (one.method, one.label, f"{one.method} {one.options}".strip()) for one in self.series}
+        return frozenset(one.number for one, own in names.items() if self.baseline in own)
 
     @cached_property
     def frame(self) -> pd.DataFrame:

@@ -150,11 +150,8 @@ def levels_of(share: FloatArray) -> Int64Array:
 def _histogram(usage: LinkUtilisation, label: str) -> Figure:
     """Return how many links fall into each tenth, idle ones apart."""
     counts = np.bincount(levels_of(usage.share), minlength=LEVELS + 1)
-    data = {
-        "level": [level_name(level).removeprefix("busy ") for level in range(LEVELS + 1)],
-        "links": counts,
-        "percent": 100 * counts / max(1, counts.sum()),
-    }
+    names = [level_name(level).removeprefix("busy ") for level in range(LEVELS + 1)]
+    data = {"level": names, "links": counts, "percent": 100 * counts / max(1, counts.sum())}
     return Figure("histogram", f"histogram of link utilisation, {label}", data=pd.DataFrame(data))
 
 

@@ -332,7 +332,6 @@ MODELS: dict[str, StudyModel] = {
     )
 }
 """The models of a study; a new one is an entry here."""
-MODELS |= {
-    old: replace(MODELS[name], name=old, summary=f"another name of {name}")
-    for old, name in (("bfb-pyomo", "bfb"), ("all-to-all-pyomo", "mcf"))
-}
+OLD = {"bfb-pyomo": "bfb", "all-to-all-pyomo": "mcf"}
+"""Further names of models."""
+MODELS |= {old: replace(MODELS[own], name=old, summary=f"another name of {own}") for old, own in OLD.items()}

@@ -74,12 +74,9 @@ def worth(model: CompiledModel, values: FloatArray) -> Fraction | None:
 
 def _completed(model: CompiledModel, values: FloatArray) -> FloatArray | None:
     """Return the best continuous columns for the whole ones given; None if there are none within 20 s."""
-    fixed = replace(
-        model,
-        integer=frozen(np.zeros(model.num_columns), np.bool_),
-        lower=frozen(np.where(model.integer, values, model.lower), np.float64),
-        upper=frozen(np.where(model.integer, values, model.upper), np.float64),
-    )
+    lower, upper = (np.where(model.integer, values, side) for side in (model.lower, model.upper))
+    ends = {"lower": frozen(lower, np.float64), "upper": frozen(upper, np.float64)}
+    fixed = replace(model, integer=frozen(np.zeros(model.num_columns), np.bool_), **ends)
     result = solve(fixed, "highs", HighsOptions(method="simplex", tolerance=1e-9, time_limit=20.0))
     if result.status is not SolutionStatus.OPTIMAL or result.values is None:
         return None
@@ -268,10 +265,8 @@ def _scheduling(topology: Topology, options: TacclProgram) -> SolverInstance:
     costs = options.costs(topology)
     first = greedy_routing(costs)
     if first is None:
-        raise InputError(
-            f"model taccl-scheduling needs a greedy routing; the symmetry of {topology.name} leaves none: "
-            "give it symmetry=false"
-        )
+        said = f"the symmetry of {topology.name} leaves none: give it symmetry=false"
+        raise InputError(f"model taccl-scheduling needs a greedy routing; {said}")
     times = ordered(RoutedTransfers.spreading(costs.demand, first[0]), 0, 0, np.random.default_rng(0))
     order = TransferOrder(times, options.settings.contiguity)
     if not order.follows:

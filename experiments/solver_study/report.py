@@ -229,11 +229,10 @@ def _mixed_sections(frame: pd.DataFrame, looks: Look) -> list[Section]:
                 title = f"{name}: {counted(group.program.nunique(), 'program')}"
                 table = _standing_table("mixed-family", group, looks, {})
                 families.append(PageBlock("", title, text, [table]))
-    profiles = {
-        "time to proven optimality": profile_chart(every, looks, "all models"),
-        "primal integral": integral_chart(every, looks),
-    }
-    panels = (Panel(name, "", one) for name, one in profiles.items())
+    panels = [
+        Panel("time to proven optimality", "", profile_chart(every, looks, "all models")),
+        Panel("primal integral", "", integral_chart(every, looks)),
+    ]
     courses = []  # of programs that took some solver a while
     for (model, topology), own in frame.groupby(["model", "topology"], sort=False):
         tried = own[own.integers.notna() & (own.seed == own.seed.iloc[0])]

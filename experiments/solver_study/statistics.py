@@ -138,10 +138,9 @@ def comparable(frame: pd.DataFrame) -> list[pd.DataFrame]:
     """
     problem = frame.groupby(PROBLEM, sort=False).ngroup()
     ran = problem[frame.ran].groupby(frame.method, sort=False).agg(frozenset)
-    groups = [
-        frame[problem.isin(own) & frame.method.isin(ran.index[[every >= own for every in ran]])]
-        for own in sorted(dict.fromkeys(ran), key=len, reverse=True)
-    ]
+    ordered = sorted(dict.fromkeys(ran), key=len, reverse=True)
+    able = {own: ran.index[[every >= own for every in ran]] for own in ordered}
+    groups = [frame[problem.isin(own) & frame.method.isin(solvers)] for own, solvers in able.items()]
     return groups or [frame[:0]]
 
 

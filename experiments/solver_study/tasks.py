@@ -192,9 +192,13 @@ def _mixed(
     model: CompiledModel, result: SolverResult, points: Sequence[Progress], worth: Fraction | None
 ) -> dict[str, Any]:
     """Return the columns that only a mixed-integer program has."""
-    last = Progress(result.solve_s, result.objective, result.bound)
+    # All better incumbents are kept, and bounds with even steps between.
+    kept = [next(same) for _, same in groupby(points, key=lambda point: (point.incumbent, point.bound))]
+    better = {i for i in range(len(kept)) if not i or kept[i].incumbent != kept[i - 1].incumbent}
+    step, last = len(kept) // MOST_POINTS + 1, Progress(result.solve_s, result.objective, result.bound)
+    shown = [*(point for i, point in enumerate(kept) if i in better or i % step == 0), last]
     # Solvers' logs round their seconds, and no point is later than the end.
-    trace = [[min(p.seconds, last.seconds), p.incumbent, p.bound] for p in (*_thinned(points), last)]
+    trace = [[min(p.seconds, last.seconds), p.incumbent, p.bound] for p in shown]
     return {
         "integers": int(model.integer.sum()),
         "maximize": model.maximize,
@@ -204,14 +208,6 @@ def _mixed(
         "integrality": None if result.values is None else integrality(model, result.values),
         "trace": json.dumps(trace),
     }
-
-
-def _thinned(points: Sequence[Progress]) -> Sequence[Progress]:
-    """Return at most `MOST_POINTS` points: all better incumbents, and bounds with even steps between."""
-    kept = [next(same) for _, same in groupby(points, key=lambda point: (point.incumbent, point.bound))]
-    better = {i for i in range(len(kept)) if not i or kept[i].incumbent != kept[i - 1].incumbent}
-    step = len(kept) // MOST_POINTS + 1
-    return [point for i, point in enumerate(kept) if i in better or i % step == 0]
 
 
 def study_of(given: Config, methods: Mapping[str, Method]) -> Study:
