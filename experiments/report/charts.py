@@ -132,12 +132,6 @@ LOG = alt.Scale(type="log")
 AXES: Mapping[str, Any] = LOOKS["axes"]
 
 
-def run_charts(series: Sequence[Series], rows: pd.DataFrame) -> dict[str, Any]:
-    """Return what the page of a run draws its charts from."""
-    panels = list(dict.fromkeys(rows["panel"])) if len(rows) else []
-    return page_charts(_specs(), series, panels) | {"rows": columns(rows)}
-
-
 def page_charts(specs: str, series: Sequence[Series], panels: Sequence[str] = ()) -> dict[str, Any]:
     """Return the theme and the specs of a page (`specs_of`), for its methods."""
     symbols = [LOOKS["markers"][one.shape]["vega"] for one in series]
@@ -157,7 +151,8 @@ def specs_of(charts: Mapping[str, Drawn]) -> str:
 
 
 @cache
-def _specs() -> str:
+def run_specs() -> str:
+    """Return the specs of the page of a run."""
     same = named_rows().mark_rule(**LIMIT).encode(x=alt.datum(1))
     charts: dict[str, Drawn] = {
         "share": _share(),
@@ -205,8 +200,7 @@ def points(x: Any, y: Any, tips: list[alt.Tooltip], base: alt.Chart | None = Non
 def stepped(x: Any, y: Any, *more: Any, tips: list[alt.Tooltip] | None = None, **look: Any) -> alt.Chart:
     """Return a line of steps a method, in its colour."""
     line = named_rows().mark_line(interpolate="step-after", strokeWidth=1.8, **look)
-    told = {"tooltip": list(tips)} if tips else {}
-    return line.encode(x, y, COLOUR, *more, opacity=OPACITY, **told)
+    return line.encode(x, y, COLOUR, *more, opacity=OPACITY, tooltip=tips or alt.Undefined)
 
 
 def bounding(chart: alt.Chart) -> alt.Chart:

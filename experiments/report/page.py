@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from tutti.experiments.registry import METHODS
 from tutti.experiments.report.bottleneck import Bottlenecks, bottlenecks
-from tutti.experiments.report.charts import Figure, measures, run_charts
+from tutti.experiments.report.charts import Figure, columns, measures, page_charts, run_specs
 from tutti.experiments.report.comparisons import (
     case_table,
     exact_sentence,
@@ -136,6 +136,7 @@ def contents(results: Results) -> dict[str, Any]:
     left = "Left out: the rows of more topologies than fit here are in results.csv."
     others = enumerate(results.topologies[len(shown) :], len(shown))
     topologies += [Section(name, lead=[left], id=f"t{place}") for place, name in others]
+    panels = list(rows.panel.unique()) if len(rows) else []
     wrong = int((results.rows.ok & (results.rows.gap < -TIE)).sum())  # faster than their bounds
     claims = counted(wrong, "row")
     # One that was removed since is left out.
@@ -166,7 +167,7 @@ def contents(results: Results) -> dict[str, Any]:
         "key": TEXTS["page"]["key"] + TEXTS["page"]["shaded"] * (len(results.tries) > 0),
         "sections": [_summary(results, least, drawn), *_glance(results), *topologies, words],
         "manifest": list(manifest_lines(results.manifest)),
-        "charts": run_charts(results.series, rows),
+        "charts": page_charts(run_specs(), results.series, panels) | {"rows": columns(rows)},
         "rows": rows,
         "measures": measures(results),
     }

@@ -82,21 +82,17 @@ def losses(rows: Iterable[Mapping[str, Any]]) -> list[FailureCase]:
         done, cut = own[own.status == "ok"], own[own.status == DISCONNECTED]
         named = done[["method", "options"]].fillna("").to_dict("records")
         done = done.assign(label=list(map(method_label, named)))
-        found = {BEST: _best(done)} if len(done) else {}
+        found = {}
+        if len(done):  # the schedule that is fastest on the whole network, and the fastest new ones
+            first, new = done.loc[done.whole_us.idxmin()], done[done.made == ANEW]
+            new = new.loc[new.groupby("left", sort=False).time_us.idxmin()]
+            new = new.assign(whole_us=first.whole_us, loss=new.time_us / first.whole_us - 1)
+            found[BEST] = pd.concat([done[(done.label == first.label) & (done.made != ANEW)], new])
         found |= {str(label): group for label, group in done.groupby("label", sort=False)}
         lines = tuple(line for label, group in found.items() for line in _lines(label, group))
         said = tuple(cut.failed + ": " + cut.message)
         cases.append(FailureCase(topology, collective, int(size), kind, lines, said))
     return cases
-
-
-def _best(done: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of the schedule that is fastest on the whole network, and of the fastest new ones."""
-    first = done.loc[done.whole_us.idxmin()]
-    new = done[done.made == ANEW]
-    new = new.loc[new.groupby("left", sort=False).time_us.idxmin()]
-    new = new.assign(whole_us=first.whole_us, loss=new.time_us / first.whole_us - 1)
-    return pd.concat([done[(done.label == first.label) & (done.made != ANEW)], new])
 
 
 def _lines(label: str, rows: pd.DataFrame) -> Iterator[FailureLosses]:

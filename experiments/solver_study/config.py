@@ -11,7 +11,6 @@ from pydantic import Field
 from tutti.experiments.runner.config import (
     Config,
     MachinesTable,
-    Placed,
     Table,
     TimeText,
     at,
@@ -154,28 +153,21 @@ def read_study(config: Config) -> StudyConfig:
         for number, placed in enumerate(instances, start=1)
         for table in (placed.table,)
     )
-    solvers = _solvers(config.tables(SolverTable, "solver"))
-    memory = positive(parse_size, study.memory_limit, f"{where}: [study]: memory_limit")
-    return StudyConfig(study, programs, solvers, memory)
-
-
-def _solvers(tables: tuple[Placed[SolverTable], ...]) -> tuple[SolverTable, ...]:
-    """Return the solvers under their labels; refuse unknown ones, and options that they do not take."""
     found: dict[str, SolverTable] = {}
-    for placed in tables:
-        where, table = placed.where, placed.table
-        name, label = table.name, table.label or table.name
+    for each in config.tables(SolverTable, "solver"):
+        solver, name, label = each.table, each.table.name, each.table.label or each.table.name
         if label in found:
-            raise InputError(f"{where}: label '{label}' occurs twice; give each its own label")
+            raise InputError(f"{each.where}: label '{label}' occurs twice; give each its own label")
         if name not in BACKENDS:
-            raise InputError(f"{where}: unknown solver '{name}'{suggestion(name, BACKENDS)}")
+            raise InputError(f"{each.where}: unknown solver '{name}'{suggestion(name, BACKENDS)}")
         fields = {field.name for field in dataclasses.fields(BACKENDS[name].options)} - OF_THE_RUN
-        for option in table.options:
-            if option in OF_THE_RUN:
-                raise InputError(f"{where}: option '{option}' is the same for all solvers; [study] sets it")
+        for option in solver.options:
+            said = f"{each.where}: option '{option}' is the same for all solvers; [study] sets it"
+            if option not in fields | OF_THE_RUN:
+                said = f"{each.where}: solver {name} has no option '{option}'{suggestion(option, fields)}"
             if option not in fields:
-                known = suggestion(option, fields)
-                raise InputError(f"{where}: solver {name} has no option '{option}'{known}")
-        at(where, table.checked)
-        found[label] = table.model_copy(update={"label": label})
-    return tuple(found.values())
+                raise InputError(said)
+        at(each.where, solver.checked)
+        found[label] = solver.model_copy(update={"label": label})
+    memory = positive(parse_size, study.memory_limit, f"{where}: [study]: memory_limit")
+    return StudyConfig(study, programs, tuple(found.values()), memory)

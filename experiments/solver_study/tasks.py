@@ -20,7 +20,6 @@ from tutti.experiments.runner.tasks import Stopwatch, topology_digest
 from tutti.experiments.solver_study.config import (
     SolverTable,
     StudyConfig,
-    StudyProgram,
     StudyTable,
     read_study,
 )
@@ -249,42 +248,41 @@ def make_tasks(config: StudyConfig) -> list[StudyTask]:
     """
     tasks: list[StudyTask] = []
     seen: dict[str, str] = {}
+    table = config.table
+    mixed = (table.clock, float(table.relative_gap)) if config.mixed else ()
+    tolerance = {} if table.tolerance is None else {"tolerance": float(table.tolerance)}
     for program in config.programs:
         name = f"{program.model} {program.topology}"
         if name in seen:
             raise InputError(f"{program.where}: {name} is also {seen[name]}; remove one of them")
         seen[name] = program.where.partition(": ")[2] or program.where
-        tasks += _tasks_of(program, config)
+        model = at(program.where, find_model, program.model)
+        topology = at(program.where, parse_topology, program.topology)
+        known = {number: getattr(topology, f"num_{number}") for number in ("nodes", "switches", "links")}
+        known |= {"collective": str(collective(model.kind, topology.num_ranks)), "builder": "pyomo"}
+        known |= {"topology": program.topology, "model": model.name}
+        what = (TASK_FORMAT, topology_digest(topology), program.topology, program.model)
+        for solver, threads, seed in product(config.solvers, program.threads, program.seeds):
+            given = tolerance | ({"threads": threads} if threads > 1 else {})
+            rest = (seed, config.memory_limit, *mixed, *filter(None, [given]))
+            tasks.append(
+                StudyTask(
+                    key=task_key(*what, solver.label, solver.name, solver.options, *rest),
+                    time_limit=program.time_limit,
+                    known=known,
+                    solver=solver,
+                    table=table,
+                    order=seed,
+                    memory_limit=config.memory_limit,
+                    threads=threads,
+                )
+            )
     kinds = {is_mixed(program.model): program for program in config.programs}
     if len(kinds) > 1:  # their means have other shifts, their reports other charts
         whole, other = kinds[True], kinds[False].model
         said = f"model '{whole.model}' is a mixed-integer program and '{other}' is not; make two studies"
         raise InputError(f"{whole.where}: {said}")
     return tasks
-
-
-def _tasks_of(program: StudyProgram, config: StudyConfig) -> Iterator[StudyTask]:
-    model = at(program.where, find_model, program.model)
-    topology, table = at(program.where, parse_topology, program.topology), config.table
-    known = {name: getattr(topology, f"num_{name}") for name in ("nodes", "switches", "links")}
-    known |= {"collective": str(collective(model.kind, topology.num_ranks)), "builder": "pyomo"}
-    known |= {"topology": program.topology, "model": model.name}
-    what = (TASK_FORMAT, topology_digest(topology), program.topology, program.model)
-    mixed = (table.clock, float(table.relative_gap)) if config.mixed else ()
-    tolerance = {} if table.tolerance is None else {"tolerance": float(table.tolerance)}
-    for solver, threads, seed in product(config.solvers, program.threads, program.seeds):
-        given = tolerance | ({"threads": threads} if threads > 1 else {})
-        rest = (seed, config.memory_limit, *mixed, *filter(None, [given]))
-        yield StudyTask(
-            key=task_key(*what, solver.label, solver.name, solver.options, *rest),
-            time_limit=program.time_limit,
-            known=known,
-            solver=solver,
-            table=table,
-            order=seed,
-            memory_limit=config.memory_limit,
-            threads=threads,
-        )
 
 
 def _arranged(tasks: Sequence[Task], outcomes: Outcomes) -> Iterator[list[Row]]:
