@@ -165,10 +165,12 @@ def _best(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.loc[rows.groupby("nodes").allreduce_us.idxmin()]
 
 
-def _known(
-    nodes: int, degree: int, workload: CostParameters
-) -> Iterator[tuple[str, str, float, float | Fraction]]:
-    """Yield the baselines and the bound: name, network, allreduce, and all-to-all in M/B."""
+Known = tuple[str, str, float, float | Fraction]
+"""A baseline: name, network, allreduce in microseconds, and all-to-all in M/B."""
+
+
+def _known(nodes: int, degree: int, workload: CostParameters) -> Iterator[Known]:
+    """Yield the baselines and the bound."""
     if degree == plain.DEGREE and nodes > plain.DEGREE:
         sides = plain.torus_sides(nodes)
         if sides is not None:
@@ -200,11 +202,11 @@ def _render(rows: pd.DataFrame, growth: GrowthSearch, times: Mapping[CostParamet
     ]
     ways = " whose links go both ways" if growth.bidirectional else ""
     ways += "" if growth.most_hops is None else f" of diameter at most {growth.most_hops}"
+    found = f"{front.nodes.nunique():,} sizes with a network{ways}, {len(front):,} networks"
     return render(
         title=f"Networks of degree {growth.degree}: tutti",
         heading=f"Networks of degree {growth.degree}, up to {growth.up_to:,} nodes",
-        lead=f"{front.nodes.nunique():,} sizes with a network{ways}, {len(front):,} networks on "
-        "their Pareto frontiers of T_L against T_B.",
+        lead=f"{found} on their Pareto frontiers of T_L against T_B.",
         sections=sections,
         charts=page_charts("{}", ()) | {"specs": specs},
     )
@@ -279,11 +281,9 @@ def _lines_chart(specs: Specs, degree: int) -> Figure | None:
     """Return Fig. 3.3: what line graphs of Moore and BW-optimal bases keep of their T_B."""
     if degree == 1:
         return None  # line graphs of rings are rings
-    bases: dict[str, Expression] = {
-        f"K_{{{degree},{degree}}}": Base("complete_bipartite", (degree,)),
-        f"K_{degree + 1}": Base("complete", (degree + 1,)),
-        "directed circulant": Base("directed_circulant", (degree,)),
-    }
+    bases: dict[str, Expression] = {f"K_{{{degree},{degree}}}": Base("complete_bipartite", (degree,))}
+    bases[f"K_{degree + 1}"] = Base("complete", (degree + 1,))
+    bases["directed circulant"] = Base("directed_circulant", (degree,))
     if degree == plain.DEGREE:
         bases["H(2,3)"] = parse_notation("H(2,3)")
     curves = []

@@ -270,8 +270,8 @@ def summary(results: Results, bytes_: float | None = None) -> PageTable:
         ]
         one = results.series[key]
         rows.append((f"s{key}", [Cell(one.label, series=one), *cells]))
-    named = {cell: counted(asked[name], "case") for name in asked.index for cell in [_network(results, name)]}
-    heads = [replace(c, text=f"{c.text}, {cases}", looks=f"n {c.link}") for c, cases in named.items()]
+    named = [(_network(results, name), counted(count, "case")) for name, count in asked.items()]
+    heads = [replace(cell, text=f"{cell.text}, {said}", looks=f"n {cell.link}") for cell, said in named]
     at = "all sizes" if bytes_ is None else size(bytes_)
     return PageTable.of("summary", rows, heads, name=f"summary-{at.replace(' ', '-')}", sizes=at)
 

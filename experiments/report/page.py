@@ -275,7 +275,7 @@ def _section(
         timed, texts = rows[rows.topology == name], TEXTS["pareto"]
         several = timed.groupby("collective").frontier.sum().max() > 1
         dashed = timed.least_tb.notna().any()
-        lines = {"frontier": texts["joined"] * several, "least": texts["dashed"] * dashed}
+        lines = {"frontier": texts["joined"] if several else "", "least": texts["dashed"] if dashed else ""}
     blocks = [
         *block("algbw", *(algbw_panel(*one) for one in each), measures=more),
         *block("pareto", *(pareto_panel(*one) for one in each), **lines),

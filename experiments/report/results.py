@@ -188,10 +188,8 @@ class Results:
         and its `time_us`.
         """
         rows = self.rows[self.rows.ok]
-        courses = [
-            [entry.split() for entry in row.course.split("; ") if entry] or [(row.synth_s, row.time_us)]
-            for row in rows.itertuples()
-        ]
+        single = zip(rows.course, rows.synth_s, rows.time_us, strict=True)
+        courses = [[one.split() for one in text.split("; ")] if text else [own] for text, *own in single]
         entries = pd.Series(courses, rows.index, dtype=object)
         found = rows[[*CASE, "case", "number"]].assign(course=entries).explode("course", ignore_index=True)
         found["seconds"] = found.course.str[0].astype(float).fillna(0.0)

@@ -129,15 +129,11 @@ def seed_panels(standings: Sequence[Row]) -> list[Panel]:
     ends, rows = ("low", "mean", "high"), []
     for one in standings:
         apart = np.ones(3) if one.apart is None else one.apart
-        intervals = {"gap": apart, "time": one.synthesis}
         rows.append(
             {
                 **one.series.columns,
-                **{
-                    f"{name}_{end}": value[k]
-                    for name, value in intervals.items()
-                    for k, end in enumerate(ends)
-                },
+                **{f"gap_{end}": power for end, power in zip(ends, apart, strict=True)},
+                **{f"time_{end}": power for end, power in zip(ends, one.synthesis, strict=True)},
                 "told": f"{percent(one.gap[1] - GAP_RULES.shift)} %, {one.cases} cases",
                 "synthesis": seconds(one.synthesis[1]),
             }

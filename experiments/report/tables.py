@@ -303,9 +303,7 @@ def number(value: float, digits: int = 4) -> str:
     >>> number(213.333333), number(0.00123456), number(1234567.0), number(4.0)
     ('213.3', '0.001235', '1,234,567', '4')
     """
-    if abs(value) >= 10**digits:
-        return f"{value:,.0f}"
-    return f"{value:.{digits}g}"
+    return f"{value:,.0f}" if abs(value) >= 10**digits else f"{value:.{digits}g}"
 
 
 def counted(value: int, word: str) -> str:

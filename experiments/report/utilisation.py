@@ -304,16 +304,11 @@ def _sentence(step: BroadcastStep) -> str:
 
 def _picture(topology: Topology, step: BroadcastStep, caption: str) -> Markup:
     """Return the network: links that carry something, ranks that have all and, in another colour, get it."""
-    links = [
-        Mark(f"{name}: {step.sent[link]} of the shard", "felt") if link in step.sent else Mark(name)
-        for link, name in enumerate(link_names(topology))
-    ]
-    nodes = [
-        Mark(
-            f"rank {rank} holds {had if had == has else f'{had}, then {has}'} of the shard",
-            "c0" if had == 1 else "c2" if has == 1 else "",
-            str(rank),
-        )
-        for rank, (had, has) in enumerate(zip(step.before, step.after, strict=True))
-    ]
+    sent = {link: f": {part} of the shard" for link, part in step.sent.items()}
+    names = enumerate(link_names(topology))
+    links = [Mark(name + sent.get(link, ""), "felt" if link in sent else "") for link, name in names]
+    nodes = []
+    for rank, (had, has) in enumerate(zip(step.before, step.after, strict=True)):
+        held = f"rank {rank} holds {had if had == has else f'{had}, then {has}'} of the shard"
+        nodes.append(Mark(held, "c0" if had == 1 else "c2" if has == 1 else "", str(rank)))
     return marked(topology, links, nodes, f"broadcast of rank 0, {caption}")

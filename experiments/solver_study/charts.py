@@ -170,10 +170,9 @@ def _milp_steps(row: Row, part: int) -> list[tuple[float, float, bool]]:
     found: list[tuple[float, float, bool]] = []
     for point in trace_of(row):
         at, value = max(point[0], DRAWN.earliest), point[part]
-        if value is None or abs(value) > DRAWN.beyond * max(1.0, abs(row.best_known)):
+        negative = part == 2 and value is not None and value < 0 <= row.best_known  # no program here has one
+        if value is None or negative or abs(value) > DRAWN.beyond * max(1.0, abs(row.best_known)):
             continue
-        if part == 2 and value < 0 <= row.best_known:
-            continue  # no program here has a negative value
         found.append((at, value, part == 1 and (not found or found[-1][1] != value)))
     end = max(row.taken, DRAWN.earliest)
     return [*found, (end, found[-1][1], False)] if found and found[-1][0] < end else found

@@ -21,7 +21,6 @@ from tutti.experiments.solver_study.milp_instances import is_mixed, model_text
 from tutti.models.solvers import SolverOptions
 from tutti.models.solvers.registry import BACKENDS
 from tutti.topologies.errors import InputError, suggestion
-from tutti.topologies.options import options_text
 from tutti.topologies.units import parse_size, parse_time
 
 OF_THE_RUN = {"time_limit", "memory_limit", "seed", "log", "own_process", "relative_gap"}
@@ -44,11 +43,6 @@ class SolverTable(Table):
     name: str
     label: str = ""
     options: dict[str, Any] = Field(default_factory=dict)
-
-    @property
-    def text(self) -> str:
-        """The back-end with its options."""
-        return f"{self.name} {options_text(self.options)}".strip()
 
     def checked(self, **more: Any) -> SolverOptions:
         """Return the back-end's options, with those of the run."""

@@ -201,8 +201,8 @@ def _linear_sections(frame: pd.DataFrame, looks: Look) -> list[Section]:
     known = {model: own for model, own in models.items() if own["size"].notna().any()}
     groups = {"all models": frame, **(known if len(known) > 1 else {})}
     each = {name: comparable(own)[0] for name, own in groups.items()}
-    profiles = [Panel(name, "", profile_chart(own, looks, name)) for name, own in each.items()]
-    scaling = [Panel(model, "", scaling_chart(own, looks, model)) for model, own in known.items()]
+    profiles = (Panel(name, "", profile_chart(own, looks, name)) for name, own in each.items())
+    scaling = (Panel(model, "", scaling_chart(own, looks, model)) for model, own in known.items())
     sizes = (f"{size} below {end:,.0f}" if end < math.inf else f"{size} above" for size, end in SIZES)
     summaries = (f"{model}: {MODELS[model].summary}." for model in models if model in MODELS)
     chosen = [("", [Cell(c.model, "name"), c.size, str(c.instances), advice(c)]) for c in choices(frame)]
@@ -257,10 +257,8 @@ def _agreement(kind: str, frame: pd.DataFrame, looks: Look) -> Section:
             claims = ", ".join(f"{row.method} {row.objective:.10g}" for row in (a, b))
             end = f"; refuted: {refuted}" if refuted else texts["undecided"]
             said.append(f"{a.program}: {claims}{end}.")
-    said += [
-        f"{row.method} failed on {row.program}, seed {row.seed:.0f}: {row.message}"
-        for row in frame[frame.status == "failed"].itertuples()
-    ]
+    failed = frame[frame.status == "failed"].itertuples()
+    said += [f"{row.method} failed on {row.program}, seed {row.seed:.0f}: {row.message}" for row in failed]
     heads, wrong = _heads(f"{kind}-refuted"), []
     for row in frame[frame.wrong].itertuples():
         ends = [_digits(row.certified_lower), _digits(row.certified_upper)]

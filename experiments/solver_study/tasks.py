@@ -219,6 +219,7 @@ def study_of(given: Config, methods: Mapping[str, Method]) -> Study:
     """
     config = read_study(given)
     table, tolerance = config.table, config.table.tolerance
+    solvers = {one.label: f"{one.name} {options_text(one.options)}".strip() for one in config.solvers}
     return Study(
         given,
         make_tasks(config),
@@ -232,7 +233,7 @@ def study_of(given: Config, methods: Mapping[str, Method]) -> Study:
             "clock": table.clock,
             **({"relative_gap": float(table.relative_gap)} if config.mixed else {}),
             **({} if tolerance is None else {"tolerance": float(tolerance)}),
-            "solvers": {solver.label: solver.text for solver in config.solvers},
+            "solvers": solvers,
         },
         counted={"answers": "answer"},
     )
