@@ -17,31 +17,27 @@ INF = highspy.kHighsInf
 _kron = partial(kron, format="csr")
 Rows = tuple[Sequence[Any], Any, Any]
 """Rows of a program: a matrix for each kind of columns (None: zeros), least and largest values."""
+Change = Callable[[Any, FloatArray], None]
+CONTINUOUS = (0.0, INF, 0)
+"""Columns of at least 0."""
 
 
 def _built(
-    rows: Sequence[Rows],
-    cost: FloatArray,
-    change: Callable[[Any, FloatArray], None],
-    *,
-    maximize: bool = False,
-    lower: Any = 0.0,
-    upper: Any = INF,
-    integer: Any = 0,
+    rows: Sequence[Rows], cost: FloatArray, change: Change, maximize: bool = False, columns: Any = CONTINUOUS
 ) -> Built:
-    """Return the model; the last three are of all columns or of each."""
+    """Return the model; `columns` has least and largest values, and 1 for whole ones, of all or of each."""
     parts, *sides = zip(*rows, strict=True)
     matrix = block_array(parts, format="csr")
     counts = [next(part.shape[0] for part in own if part is not None) for own in parts]
     least, most = (np.concatenate(list(map(np.broadcast_to, of, counts))) for of in sides)
     sense = highspy.ObjSense.kMaximize if maximize else highspy.ObjSense.kMinimize
-    columns = [np.broadcast_to(np.float64(given), len(cost)) for given in (lower, upper, integer)]
+    lower, upper, whole = (np.broadcast_to(np.float64(given), len(cost)) for given in columns)
     solver = highspy.Highs()
     for name, option in HIGHS.items():
         solver.setOptionValue(name, option)
     sizes = (len(cost), len(least), matrix.nnz, int(highspy.MatrixFormat.kRowwise), int(sense))
     entries = (matrix.indptr, matrix.indices, matrix.data)
-    solver.passModel(*sizes, 0.0, cost, *columns[:2], least, most, *entries, columns[2].astype(np.int32))
+    solver.passModel(*sizes, 0.0, cost, lower, upper, least, most, *entries, whole.astype(np.int32))
 
     def solve() -> float:
         solver.run()
@@ -50,7 +46,7 @@ def _built(
     return Built(solve, partial(change, solver), (len(least), len(cost), matrix.nnz))
 
 
-def _limits(link: Int64Array) -> Callable[[Any, FloatArray], None]:
+def _limits(link: Int64Array) -> Change:
     """Return what changes the first rows, of these links, to other capacities."""
 
     def change(solver: Any, b: FloatArray) -> None:
@@ -127,4 +123,4 @@ def sends(network: Network) -> Built:
     cost = np.append(np.tile(np.arange(1.0, T + 1), N * E), np.zeros(len(lower)))
     whole, change = np.repeat([1, 0], [count, len(lower)]), _limits(np.repeat(np.arange(E), T))
     lower, upper = np.append(np.zeros(count), lower), np.append(np.ones(count), upper)
-    return _built(rows, cost, change, lower=lower, upper=upper, integer=whole)
+    return _built(rows, cost, change, columns=(lower, upper, whole))

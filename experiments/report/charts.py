@@ -118,10 +118,8 @@ OPACITY = alt.condition(HOT, alt.value(1.0), alt.value(0.13))
 LIMIT: Any = {"strokeDash": [5, 3]}
 BOUND = "proven bound"
 """The name of the proven bound in the legend of each chart that has it."""
-STRIPES: Any = {
-    "strokeDash": alt.ExprRef(f"datum.twins > 1 ? [6, 6 * (datum.twins - 1)] : {PATTERNS}[datum.dash]"),
-    "strokeDashOffset": alt.ExprRef("-6 * datum.twin"),
-}
+OWN_DASH = alt.ExprRef(f"datum.twins > 1 ? [6, 6 * (datum.twins - 1)] : {PATTERNS}[datum.dash]")
+STRIPES: Any = {"strokeDash": OWN_DASH, "strokeDashOffset": alt.ExprRef("-6 * datum.twin")}
 """A curve has its own pattern, or its share of the stripes, 6 pixels each, of all that coincide with it."""
 BESIDE_TWINS = alt.ExprRef("(datum.twin - (datum.twins - 1) / 2) * 8")
 """Pixels by which a marker stands beside its point, so that those of curves that coincide are all seen."""

@@ -189,7 +189,7 @@ class Results:
         """
         rows = self.rows[self.rows.ok]
         single = zip(rows.course, rows.synth_s, rows.time_us, strict=True)
-        courses = [[one.split() for one in text.split("; ")] if text else [own] for text, *own in single]
+        courses = [[one.split() for one in text.split("; ") if one] or [own] for text, *own in single]
         entries = pd.Series(courses, rows.index, dtype=object)
         found = rows[[*CASE, "case", "number"]].assign(course=entries).explode("course", ignore_index=True)
         found["seconds"] = found.course.str[0].astype(float).fillna(0.0)

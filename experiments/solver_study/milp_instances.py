@@ -326,9 +326,7 @@ def _teccl(topology: Topology, options: ChunkedProgram) -> SolverInstance:
     return _checked(*timed(made), Fraction(sum(after[k] for k in reads)) * (1 + ROUNDING))
 
 
-def _entries(
-    factor: Callable[[Any, Topology], int], topology: Topology, options: ChunkedProgram | TacclProgram
-) -> int:
+def _entries(factor: Callable[..., int], topology: Topology, options: ChunkedProgram | TacclProgram) -> int:
     """Return so many entries for each pair of a chunk and a link."""
     return factor(options, topology) * options.chunks * topology.num_ranks * topology.num_links
 

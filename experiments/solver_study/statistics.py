@@ -158,23 +158,20 @@ def standings(rows: pd.DataFrame | Iterable[Mapping[str, Any]]) -> list[Row]:
     """
     frame = comparable(study_frame(rows))[0]
     states = {name: frame.status == name for name in ("timeout", "failed", "grid")}
-    found = (
-        frame.assign(found=frame.feasible.eq(True), **states)
-        .groupby("method", sort=False)
-        .agg(
-            tried=("seed", "size"),
-            right=("solved", "sum"),
-            timeouts=("timeout", "sum"),
-            wrong=("wrong", "sum"),
-            failed=("failed", "sum"),
-            mean_s=("charged", partial(shifted_geometric_mean, shift=shift_of(frame))),
-            worst_error=("relative_error", "max"),
-            found=("found", "sum"),
-            best=("has_best", "sum"),
-            grid=("grid", "sum"),
-            integral=("part", "mean"),
-            gap=("gap", "mean"),
-        )
+    groups = frame.assign(found=frame.feasible.eq(True), **states).groupby("method", sort=False)
+    found = groups.agg(
+        tried=("seed", "size"),
+        right=("solved", "sum"),
+        timeouts=("timeout", "sum"),
+        wrong=("wrong", "sum"),
+        failed=("failed", "sum"),
+        mean_s=("charged", partial(shifted_geometric_mean, shift=shift_of(frame))),
+        worst_error=("relative_error", "max"),
+        found=("found", "sum"),
+        best=("has_best", "sum"),
+        grid=("grid", "sum"),
+        integral=("part", "mean"),
+        gap=("gap", "mean"),
     )
     found = found.reset_index(names="solver").sort_values(["mean_s", "integral"], kind="stable")
     return list(found.itertuples())

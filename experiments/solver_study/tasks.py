@@ -178,12 +178,9 @@ def _status(result: SolverResult) -> tuple[str, str]:
     return ("timeout" if result.termination in LIMITS else "failed"), text
 
 
-MEASURED = {
-    **{name: name for name in ("objective", "nonzeros", "iterations", "solve_s", "cpu_s", "peak_rss_mb")},
-    "variables": "columns",
-    "constraints": "rows",
-    "tree_nodes": "nodes",
-}
+SAME = ("objective", "nonzeros", "iterations", "solve_s", "cpu_s", "peak_rss_mb")
+MEASURED = dict(zip(SAME, SAME, strict=True))
+MEASURED |= {"variables": "columns", "constraints": "rows", "tree_nodes": "nodes"}
 """Columns that are a solver's result, and what it calls them."""
 
 
@@ -327,7 +324,10 @@ def _judged(row: Row, lower: Fraction | None, upper: Fraction | None) -> Row:
     more["certified_exact"] = str(lower) if lower is not None and lower == upper else None
     mixed = row.get("integers") is not None
     if row["status"] == "ok" and row.get("objective") is not None:
-        error = _error(row["objective"], lower, upper)
+        # How far the objective lies outside, relative to the end that it passed.
+        below = 0 if lower is None else (lower - Fraction(row["objective"])) / max(abs(lower), TINY)
+        above = 0 if upper is None else (Fraction(row["objective"]) - upper) / max(abs(upper), TINY)
+        error = float(max(below, above, 0))
         right, more["relative_error"] = False, None
         if lower is not None and upper is not None:
             more["relative_error"] = error
@@ -358,10 +358,3 @@ def _false(row: Row, reached: Fraction | None) -> bool:
 
 def _room(value: float) -> float:
     return MIXED_TOLERANCE * max(1.0, abs(value))
-
-
-def _error(objective: float, lower: Fraction | None, upper: Fraction | None) -> float:
-    """Return how far an objective lies outside of an interval, relative to the end that it passed."""
-    below = 0 if lower is None else (lower - Fraction(objective)) / max(abs(lower), TINY)
-    above = 0 if upper is None else (Fraction(objective) - upper) / max(abs(upper), TINY)
-    return float(max(below, above, 0))
