@@ -41,13 +41,16 @@ from functools import cache, partial
 from typing import Any
 
 import numpy as np
+import pyomo.environ as pyo
 
 from tutti.experiments.runner.tasks import Stopwatch
 from tutti.models.all_to_all.certificate import upper_bound
 from tutti.models.all_to_all.demand import Demand
+from tutti.models.all_to_all.model import bandwidths, incidence
 from tutti.models.all_to_all.optimum import FlowProgram, best_lengths
 from tutti.models.all_to_all.rounding import exact_flow
 from tutti.models.allreduce import allreduce_optimum
+from tutti.models.allreduce.model import allreduce_model
 from tutti.models.bfb.counting import workloads
 from tutti.models.bfb.method import METHOD
 from tutti.models.bounds.bottleneck_cut import bottleneck_cut
@@ -145,8 +148,6 @@ def whole_model(topology: Topology) -> Any:
     Unsupported
         If links differ.
     """
-    import pyomo.environ as pyo
-
     _check_equal(topology)
     hops, target = hop_distances(topology), topology.target.tolist()
     nearer = hops[:, topology.target] == hops[:, topology.source] + 1
@@ -209,10 +210,6 @@ def routing_model(topology: Topology) -> Any:
     >>> model.num_columns, model.num_rows
     (55, 54)
     """
-    import pyomo.environ as pyo
-
-    from tutti.models.all_to_all.model import bandwidths, incidence
-
     m = pyo.ConcreteModel(name="routing")
     m.ranks = pyo.Set(initialize=range(topology.num_ranks), doc="s and d")
     m.links = pyo.Set(initialize=range(topology.num_links), doc="e")
@@ -290,8 +287,6 @@ def _all_to_all(topology: Topology) -> SolverInstance:
 
 def _allreduce(topology: Topology) -> SolverInstance:
     """Allreduce by in-trees and out-trees, its max-flows written out (B.5)."""
-    from tutti.models.allreduce.model import allreduce_model
-
     compiled, seconds = timed(lambda: allreduce_model(topology))
 
     @cache

@@ -22,6 +22,7 @@ from functools import partial
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
+import pyomo.environ as pyo
 from scipy.sparse import eye_array, vstack
 
 from tutti.experiments.old_names import current_model
@@ -33,13 +34,21 @@ from tutti.experiments.solver_study.instances import (
     said_of,
     timed,
 )
+from tutti.models.sccl.program import build as sccl_model
+from tutti.models.sccl.search import breadth_first
 from tutti.models.solvers import CompiledModel, HighsOptions, SolutionStatus, solve
 from tutti.models.taccl.costs import Costs
 from tutti.models.taccl.method import METHOD
 from tutti.models.taccl.options import TacclOptions
+from tutti.models.taccl.ordering import ordered
+from tutti.models.taccl.routing import greedy_routing
+from tutti.models.taccl.routing_model import WEIGHT, RoutingModel
+from tutti.models.taccl.scheduling import SchedulingModel, TransferOrder
 from tutti.models.taccl.sketch import Policy
+from tutti.models.taccl.stages import demand_for
 from tutti.models.taccl.transfers import Contiguity, RoutedTransfers
 from tutti.models.teccl.epochs import SLOWEST, Epochs
+from tutti.models.teccl.program import EpochState, TecclProgram
 from tutti.models.time_expanded.instance import ChunkInstance
 from tutti.schedules.collective import Kind, collective
 from tutti.schedules.method import Problem
@@ -175,8 +184,6 @@ class TacclProgram(Options):
 
     def costs(self, topology: Topology) -> Any:
         """Return the demand's costs; raises where the network needs a sketch."""
-        from tutti.models.taccl.stages import demand_for
-
         what = collective(Kind.ALLGATHER, topology.num_ranks)
         sketch = self.settings.read()
         size = parse_size(self.size) if sketch is None or sketch.size is None else sketch.size
@@ -236,9 +243,6 @@ def _routing(topology: Topology, options: TacclProgram) -> SolverInstance:
     fixed, the earliest starts are such numbers. So all columns are whole there, and a solver of whole numbers
     has the model itself and no grid.
     """
-    from tutti.models.taccl.routing import greedy_routing
-    from tutti.models.taccl.routing_model import WEIGHT, RoutingModel
-
     costs = options.costs(topology)
 
     def made() -> Any:
@@ -258,10 +262,6 @@ def _routing(topology: Topology, options: TacclProgram) -> SolverInstance:
 
 def _scheduling(topology: Topology, options: TacclProgram) -> SolverInstance:
     """TACCL's contiguity and exact scheduling, equations 16 to 21, of a greedy routing in order."""
-    from tutti.models.taccl.ordering import ordered
-    from tutti.models.taccl.routing import greedy_routing
-    from tutti.models.taccl.scheduling import SchedulingModel, TransferOrder
-
     costs = options.costs(topology)
     first = greedy_routing(costs)
     if first is None:
@@ -276,10 +276,6 @@ def _scheduling(topology: Topology, options: TacclProgram) -> SolverInstance:
 
 def _sccl(topology: Topology, options: SteppedProgram) -> SolverInstance:
     """SCCL: the fewest rounds of the fewest steps."""
-    import pyomo.environ as pyo
-
-    from tutti.models.sccl.program import build
-
     chunked = options.instance(topology)
     steps = options.steps_of(chunked)
     if steps < chunked.least_steps:
@@ -288,7 +284,7 @@ def _sccl(topology: Topology, options: SteppedProgram) -> SolverInstance:
         )
 
     def made() -> Any:
-        m = build(chunked, steps)
+        m = sccl_model(chunked, steps)
         m.total = pyo.Objective(expr=pyo.quicksum(m.rounds.values()))
         return m
 
@@ -301,9 +297,6 @@ def _teccl(topology: Topology, options: ChunkedProgram) -> SolverInstance:
     An epoch is a send on the slowest link. That schedule's rounds are such epochs, so there is a solution. No
     demand is read before its chunk can be there, which bounds the reward.
     """
-    from tutti.models.sccl.search import breadth_first
-    from tutti.models.teccl.program import EpochState, TecclProgram
-
     chunked = options.instance(topology)
     schedule = breadth_first(chunked)
     if schedule is None:
