@@ -382,9 +382,10 @@ def _model(stats: Mapping[str, Any], in_halves: bool) -> dict[str, Any]:
     """Return what is said of a solved program; SCCL's and TE-CCL's own counts unless of a half."""
     if "solver_gap" not in stats and "program" not in stats:
         return {}
-    names = ["program", "solver", "variables", "constraints", *["epochs"][in_halves:]]
-    names += ["build_s", "solve_s"] if stats.get("program") is not None else []
+    names = ("program", "solver", "variables", "constraints", *(() if in_halves else ("epochs",)))
     document: dict[str, Any] = {name: stats[name] for name in names if stats.get(name) is not None}
+    if "program" in document:
+        document |= {name: stats[name] for name in ("build_s", "solve_s") if name in stats}
     if "frontier" in stats and not in_halves:
         keys = ("steps", "rounds", "least_rounds")
         document["frontier"] = [dict(zip(keys, point, strict=True)) for point in stats["frontier"]]

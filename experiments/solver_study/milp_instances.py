@@ -84,8 +84,8 @@ def worth(model: CompiledModel, values: FloatArray) -> Fraction | None:
 def _completed(model: CompiledModel, values: FloatArray) -> FloatArray | None:
     """Return the best continuous columns for the whole ones given; None if there are none within 20 s."""
     lower, upper = (np.where(model.integer, values, side) for side in (model.lower, model.upper))
-    ends = {"lower": frozen(lower, np.float64), "upper": frozen(upper, np.float64)}
-    fixed = replace(model, integer=frozen(np.zeros(model.num_columns), np.bool_), **ends)
+    none = frozen(np.zeros(model.num_columns), np.bool_)
+    fixed = replace(model, integer=none, lower=frozen(lower, np.float64), upper=frozen(upper, np.float64))
     result = solve(fixed, "highs", HighsOptions(method="simplex", tolerance=1e-9, time_limit=20.0))
     if result.status is not SolutionStatus.OPTIMAL or result.values is None:
         return None
@@ -320,7 +320,7 @@ def _teccl(topology: Topology, options: ChunkedProgram) -> SolverInstance:
 
 
 def _entries(factor: Callable[..., int], topology: Topology, options: ChunkedProgram | TacclProgram) -> int:
-    """Return so many entries for each pair of a chunk and a link."""
+    """Return a matrix's entries: `factor` has the number for a pair of a chunk and a link."""
     return factor(options, topology) * options.chunks * topology.num_ranks * topology.num_links
 
 
@@ -345,7 +345,7 @@ def model_text(name: str, options: Mapping[str, Any]) -> str:
     'taccl-routing chunks=2 symmetry=false'
     """
     texts = {key: str(own).lower() if isinstance(own, bool) else own for key, own in options.items()}
-    return current_model(" ".join([name, *map("{0[0]}={0[1]}".format, texts.items())]))
+    return current_model(" ".join([name, *(f"{key}={text}" for key, text in texts.items())]))
 
 
 def is_mixed(text: str) -> bool:

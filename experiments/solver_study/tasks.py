@@ -178,8 +178,7 @@ def _status(result: SolverResult) -> tuple[str, str]:
     return ("timeout" if result.termination in LIMITS else "failed"), text
 
 
-SAME = ("objective", "nonzeros", "iterations", "solve_s", "cpu_s", "peak_rss_mb")
-MEASURED = dict(zip(SAME, SAME, strict=True))
+MEASURED = {name: name for name in ("objective", "nonzeros", "iterations", "solve_s", "cpu_s", "peak_rss_mb")}
 MEASURED |= {"variables": "columns", "constraints": "rows", "tree_nodes": "nodes"}
 """Columns that are a solver's result, and what it calls them."""
 
