@@ -139,8 +139,8 @@ class Failures:
         found = []
         for chosen in drawn(len(pairs), count, wanted, self.seed):
             names = ["-".join(topology.labels[node] for node in pairs[one]) for one in chosen]
-            words = names if self.factor is None else [f"{name}:{self.factor}" for name in names]
             key = "drop_links" if self.factor is None else "degrade"
+            words = names if self.factor is None else [f"{name}:{self.factor}" for name in names]
             found.append((",".join(names), with_words(topology.name, key, words)))
         return found
 

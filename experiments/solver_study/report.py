@@ -95,7 +95,7 @@ def render_study(rows: Sequence[Mapping[str, Any]], manifest: Mapping[str, Any])
     looks = {name: Series(place, name, options, "", name) for place, (name, options) in solvers}
     kind, name = "mixed" if mixed else "linear", str(manifest.get("name", "study"))
     made = []
-    for one in building(frame):
+    for one in [] if mixed else building(frame):
         spent = (seconds(one.build_s), seconds(one.solve_s), f"{100 * one.share:.1f} %")
         made.append(("", [Cell(one.model, "name"), one.builder, one.size, str(one.instances), *spent]))
     threads = sorted(frame.threads.fillna(1).astype(int).unique())
