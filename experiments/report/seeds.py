@@ -105,9 +105,9 @@ def _cells(one: Row) -> list[Cell | str]:
     once = [seconds(end) for end in one.synthesis]
     apart, verdict = "", "compared with"
     if one.apart is not None:
-        low, _, high = np.log(one.apart)
+        least, _, most = np.log(one.apart)
         apart = "{1:.3f} ({0:.3f} to {2:.3f})".format(*one.apart)
-        verdict = "larger" if low > TIE else "smaller" if high < -TIE else "no different"  # than by chance
+        verdict = "larger" if least > TIE else "smaller" if most < -TIE else "no different"  # than by chance
     return [
         Cell(one.series.label, series=one.series),
         str(one.count),
