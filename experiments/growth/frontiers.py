@@ -21,11 +21,13 @@ from tutti.expansions.finder import Candidate, Finder
 from tutti.experiments.report.results import frame_of
 from tutti.experiments.runner.results import read_rows, typed
 from tutti.experiments.runner.study import Row
-from tutti.models.all_to_all.first_order import even_flows
 from tutti.models.bfb.kautz import kautz_cost
 from tutti.topologies.errors import InputError, NoSchedule
+from tutti.topologies.exact import FloatArray, Int32Array
 from tutti.topologies.families.expressions import Base, Both, Degree, Expression, LineGraph, Power, Product
-from tutti.topologies.topology import Topology
+from tutti.topologies.graphs.shortest_paths import Neighbours, breadth_first
+from tutti.topologies.kernels import kernel
+from tutti.topologies.topology import Incidence, Topology
 
 ANY, BOTH_WAYS, KAUTZ = "any", "bidirectional", "gen_kautz"
 """The search: of all networks, or of those whose links all have one back; or one family was measured."""
@@ -129,11 +131,36 @@ def cheap_interval(topology: Topology) -> tuple[float, float]:
     >>> round(low, 9), round(high, 9)
     (0.8, 0.8)
     """
-    loads, total, nodes = np.zeros(topology.num_links), 0.0, np.arange(topology.num_nodes)
-    for some in np.array_split(nodes, len(nodes) // 64 + 1):
-        demand = np.ones((len(some), len(nodes)))
-        flows, hops = even_flows(topology, some, demand, np.ones(topology.num_links))
-        loads, total = loads + flows.sum(axis=0), total + hops.sum()
+    loads = np.zeros(topology.num_links)
+    total = _spread(topology.out_links, topology.in_links, topology.source, topology.target, loads)
     degree = topology.degree or topology.num_links / topology.num_ranks
     scale = degree / topology.num_ranks
     return scale * total / topology.num_links, scale * float(loads.max())
+
+
+@kernel
+def _spread(
+    outgoing: Incidence, incoming: Incidence, tail: Int32Array, target: Int32Array, loads: FloatArray
+) -> int:
+    """Add to loads (links,) what one unit from every node to every other loads; return the sum of distances.
+
+    From the farthest node inwards, what a node needs comes in equal parts over its links on shortest paths.
+    """
+    num_nodes = len(outgoing.offsets) - 1
+    graph, nodes = Neighbours(outgoing.offsets, target[outgoing.links]), np.arange(num_nodes)
+    hops, queue = np.empty(num_nodes, np.int32), np.empty(num_nodes, np.int32)
+    total = 0
+    for source in range(num_nodes):
+        breadth_first(graph, nodes[source : source + 1], hops, queue)
+        total += hops.sum()
+        need = np.ones(num_nodes)
+        for place in range(num_nodes - 1, 0, -1):
+            node, ways = queue[place], 0
+            for position in range(incoming.offsets[node], incoming.offsets[node + 1]):
+                ways += hops[tail[incoming.links[position]]] + 1 == hops[node]
+            for position in range(incoming.offsets[node], incoming.offsets[node + 1]):
+                link = incoming.links[position]
+                if hops[tail[link]] + 1 == hops[node]:
+                    loads[link] += need[node] / ways
+                    need[tail[link]] += need[node] / ways
+    return total
