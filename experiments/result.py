@@ -341,13 +341,11 @@ class Result:
 
     def _repr_html_(self) -> str:
         """Return the table, for a notebook."""
+        left = "style='text-align:left'"
         lines = [*self.fields.items(), *(("note", note) for note in self.notes)]
-        rows = "".join(
-            f"<tr><th style='text-align:left'>{html.escape(name)}</th>"
-            f"<td style='text-align:left'>{html.escape(line)}</td></tr>"
-            for name, line in lines
-        )
-        return f"<table>{rows}</table>"
+        cells = ((html.escape(name), html.escape(line)) for name, line in lines)
+        rows = (f"<tr><th {left}>{name}</th><td {left}>{line}</td></tr>" for name, line in cells)
+        return f"<table>{''.join(rows)}</table>"
 
 
 def _reckoned(document: Mapping[str, Any]) -> str | None:
@@ -399,9 +397,7 @@ def _solver(document: Mapping[str, Any]) -> str | None:
     gap = document["solver_gap"]
     if "solver" not in document or ("program" in document and gap is None):
         return None  # an exact answer: the program's line says it all
-    proven = "optimal" if gap == 0 else "nothing proven"
-    if gap:
-        proven = f"within {100 * gap:.2g} % of optimal"
+    proven = f"within {100 * gap:.2g} % of optimal" if gap else "nothing proven" if gap is None else "optimal"
     size = [] if "program" in document else _size(document)
     return ", ".join([document["solver"], f"{proven} for the method's model", *size])
 
@@ -426,12 +422,9 @@ def _rounds(document: Mapping[str, Any]) -> str | None:
     """Return SCCL's frontier: rounds and steps, and what is proven where that is less."""
     if "frontier" not in document:
         return None
-    points = [
-        f"{point['rounds']} in {point['steps']} steps"
-        + (f" (at least {point['least_rounds']})" if point["least_rounds"] < point["rounds"] else "")
-        for point in document["frontier"]
-    ]
-    return ", ".join(points)
+    points = [(point["rounds"], point["steps"], point["least_rounds"]) for point in document["frontier"]]
+    said = ("{} in {} steps" + " (at least {})" * (least < rounds) for rounds, _, least in points)
+    return ", ".join(text.format(*point) for text, point in zip(said, points, strict=True))
 
 
 def _ratio(value: Fraction | None) -> str | None:

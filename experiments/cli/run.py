@@ -16,7 +16,6 @@ from tutti.experiments.runner.config import KINDS, read_config
 from tutti.experiments.runner.judge import INSTANCE, method_columns
 from tutti.experiments.runner.run import RunOptions, Summary, carry_out, run
 from tutti.experiments.runner.study import study_of
-from tutti.experiments.solver_study.milp_instances import find_model
 from tutti.experiments.solver_study.statistics import not_run, shift_of, standings
 from tutti.models.solvers.highs import check_path, write_model
 from tutti.schedules.collective import collective
@@ -214,6 +213,8 @@ def _print_set(said: list[dict[str, Any]], form: ProgramFormat, loader: str, rep
 
 def do_model(arguments: ModelCommand) -> int:
     """Build a model, write it to a file and print its sizes and its optimum, if that is known."""
+    from tutti.experiments.solver_study.milp_instances import find_model
+
     model = find_model(arguments.model)
     check_path(arguments.output)
     topology = parse_topology(arguments.topology)

@@ -197,9 +197,9 @@ def double_tree_links(nodes: int) -> Int64Array:
 def double_tree_allreduce_us(nodes: int, workload: CostParameters) -> float:
     """Return the time with the best number of slices."""
     waits, move = 2 * tree_height(nodes) - 1, 2 * workload.size / workload.bandwidth
-    best = math.sqrt(waits * move / workload.alpha) if workload.alpha else math.inf
-    if math.isinf(best):
+    if not workload.alpha:
         return workload.microseconds(move)
+    best = math.sqrt(waits * move / workload.alpha)
     slices = {max(1, math.floor(best)), math.ceil(best) or 1}
     return min(workload.microseconds((waits + k) * (workload.alpha + move / k)) for k in slices)
 
@@ -207,13 +207,9 @@ def double_tree_allreduce_us(nodes: int, workload: CostParameters) -> float:
 def double_tree_all_to_all(nodes: int) -> Fraction:
     """Return a lower bound in M/B, by the cuts between consecutive ranks."""
     ends = np.sort(double_tree_links(nodes), axis=1)
-    across = np.zeros(nodes + 1, dtype=np.int64)
-    np.add.at(across, ends[:, 0] + 1, 1)
-    np.add.at(across, ends[:, 1] + 1, -1)
-    crossing = np.cumsum(across)[1:nodes]
-    return max(
-        Fraction(DEGREE * k * (nodes - k), nodes * links) for k, links in enumerate(crossing.tolist(), 1)
-    )
+    begin, end = np.stack([np.bincount(side, minlength=nodes) for side in ends.T])
+    cuts = enumerate(np.cumsum(begin - end)[: nodes - 1].tolist(), 1)
+    return max(Fraction(DEGREE * k * (nodes - k), nodes * links) for k, links in cuts)
 
 
 def allreduce_bound(nodes: int, degree: int, workload: CostParameters) -> Fraction:
@@ -240,8 +236,6 @@ def all_to_all_bound(nodes: int, degree: int, workload: CostParameters) -> Fract
     """
     alpha, part = workload.alpha, workload.size / workload.bandwidth / nodes
     waits = 2 if nodes > degree + 1 else 1
-    arrivals = (
-        hops * alpha + part * (nodes - moore_bound(degree, hops - 1))
-        for hops in range(1, moore_optimal_steps(nodes, degree) + 1)
-    )
+    distances = range(1, moore_optimal_steps(nodes, degree) + 1)
+    arrivals = (hops * alpha + part * (nodes - moore_bound(degree, hops - 1)) for hops in distances)
     return max(waits * alpha + part * least_hops(nodes, degree), *arrivals)

@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from itertools import count, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ def _chart(
     log_x
         Whether the axis of N is logarithmic.
     """
-    data = pd.concat(curves)
+    data = pd.concat([*curves] or [pd.DataFrame()])
     if data.empty:
         return None
     looks = data[data.series >= 0].drop_duplicates("series").sort_values("series")
@@ -116,10 +117,8 @@ BOTH = "best bidirectional"
 """The name of the best network whose links all have one back."""
 
 
-TIME_COLUMNS = [
-    *("nodes", "size_bytes", "network", "topology"),
-    *("allreduce_us", "all_to_all_low_us", "all_to_all_high_us"),
-]
+TIME_COLUMNS = ["nodes", "size_bytes", "network", "topology", "allreduce_us"]
+TIME_COLUMNS += ["all_to_all_low_us", "all_to_all_high_us"]
 """Columns of ``times.csv``: the times of a network of N nodes, empty where they are not known."""
 
 
@@ -146,20 +145,13 @@ def times_of(rows: pd.DataFrame, growth: GrowthSearch, workload: CostParameters)
     They are those of the finder's best network and of both ends of its frontier, of the baselines, and of the
     bound. Then come those of the best network whose links all have one back, unless only such are searched.
     """
-    allreduce = [workload.allreduce_us(*cost) for cost in zip(rows.tl_steps, rows.tb_factor, strict=True)]
-    unit = workload.all_to_all_us(1)
-    rows = rows.assign(
-        allreduce_us=allreduce,
-        all_to_all_low_us=rows.all_to_all_low.astype(float) * unit,
-        all_to_all_high_us=rows.all_to_all_high.astype(float) * unit,
-    )
+    factors = rows[["all_to_all_low", "all_to_all_high"]].astype(float)
+    rows = rows.join(factors.mul(workload.all_to_all_us(1)).add_suffix("_us"))
+    rows["allreduce_us"] = list(map(workload.allreduce_us, rows.tl_steps, rows.tb_factor))
     found = rows[rows.points > 0]
     front, both = found[found.search == growth.search], found[found.search == BOTH_WAYS]
-    ends = {
-        "best": _best(front),
-        "least T_L": front[front.point == 1],
-        "least T_B": front[front.point == front.points],
-    }
+    ends = {"best": _best(front), "least T_L": front[front.point == 1]}
+    ends |= {"least T_B": front[front.point == front.points]}
     known = [
         (nodes, network, text, allreduce, *[workload.all_to_all_us(factor)] * 2)
         for nodes in rows.nodes[rows.search == growth.search].unique().tolist()
@@ -178,10 +170,12 @@ def _best(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.loc[rows.groupby("nodes").allreduce_us.idxmin()]
 
 
-def _known(
-    nodes: int, degree: int, workload: CostParameters
-) -> Iterator[tuple[str, str, float, float | Fraction]]:
-    """Yield the baselines and the bound: name, network, allreduce in us, and all-to-all in M/B."""
+Known = tuple[str, str, float, float | Fraction]
+"""A baseline: name, network, allreduce in microseconds, and all-to-all in M/B."""
+
+
+def _known(nodes: int, degree: int, workload: CostParameters) -> Iterator[Known]:
+    """Yield the baselines and the bound."""
     if degree == plain.DEGREE and nodes > plain.DEGREE:
         sides = plain.torus_sides(nodes)
         if sides is not None:
@@ -214,11 +208,11 @@ def _render(rows: pd.DataFrame, growth: GrowthSearch, times: Mapping[CostParamet
     ]
     kind = " whose links go both ways" if growth.bidirectional else ""
     kind += "" if growth.most_hops is None else f" of diameter at most {growth.most_hops}"
+    found = f"{front.nodes.nunique():,} sizes with a network{kind}, {len(front):,} networks"
     return render(
         title=f"Networks of degree {growth.degree}: tutti",
         heading=f"Networks of degree {growth.degree}, up to {growth.up_to:,} nodes",
-        lead=f"{front.nodes.nunique():,} sizes with a network{kind}, {len(front):,} networks on "
-        "their Pareto frontiers of T_L against T_B.",
+        lead=f"{found} on their Pareto frontiers of T_L against T_B.",
         sections=sections,
         charts=page_charts("{}", ()) | {"specs": specs},
     )
@@ -231,11 +225,7 @@ def _panels(**charts: Figure | None) -> list[Panel]:
 
 
 def _section(
-    specs: Specs,
-    front: pd.DataFrame,
-    times: pd.DataFrame,
-    workload: CostParameters,
-    growth: GrowthSearch,
+    specs: Specs, front: pd.DataFrame, times: pd.DataFrame, workload: CostParameters, growth: GrowthSearch
 ) -> Section:
     """Return the section of one size: its best networks, and how they are built."""
     best = times[times.network == "best"].merge(front[["nodes", "topology", "family"]])
@@ -286,35 +276,26 @@ def _curves(
 def _kautz_chart(specs: Specs, rows: pd.DataFrame) -> Figure | None:
     """Return Fig. A.7: T_B of the generalized Kautz graphs over the least possible, a curve a degree."""
     kautz = rows[rows.search == KAUTZ].sort_values(["degree", "nodes"])
-    ratios = kautz.tb_factor / kautz.nodes.map(bandwidth_factor)
-    points = pd.DataFrame({"nodes": kautz.nodes, "ratio": ratios.astype(float)})
-    curves = [
-        _curve(own, f"d = {degree}", look, "dots")
-        for look, (degree, own) in enumerate(points.groupby(kautz.degree))
-    ]
-    title = "T_B of generalized Kautz graphs"
-    return _chart(specs, curves, title, "T_B / T_B*") if curves else None
+    ratios = (kautz.tb_factor / kautz.nodes.map(bandwidth_factor)).astype(float)
+    points = pd.DataFrame({"nodes": kautz.nodes, "ratio": ratios})
+    degrees = enumerate(points.groupby(kautz.degree))
+    curves = (_curve(own, f"d = {degree}", look, "dots") for look, (degree, own) in degrees)
+    return _chart(specs, curves, "T_B of generalized Kautz graphs", "T_B / T_B*")
 
 
 def _lines_chart(specs: Specs, degree: int) -> Figure | None:
     """Return Fig. 3.3: T_B of line graphs of Moore and BW-optimal bases, over the least possible."""
     if degree == 1:
         return None  # line graphs of rings are rings
-    bases: dict[str, Expression] = {
-        f"K_{{{degree},{degree}}}": Base("complete_bipartite", (degree,)),
-        f"K_{degree + 1}": Base("complete", (degree + 1,)),
-        "directed circulant": Base("directed_circulant", (degree,)),
-    }
+    bases: dict[str, Expression] = {f"K_{{{degree},{degree}}}": Base("complete_bipartite", (degree,))}
+    bases[f"K_{degree + 1}"] = Base("complete", (degree + 1,))
+    bases["directed circulant"] = Base("directed_circulant", (degree,))
     if degree == plain.DEGREE:
         bases["H(2,3)"] = parse_notation("H(2,3)")
-    curves = [_curve([*_lines(base)], name, look) for look, (name, base) in enumerate(bases.items())]
+    curves = []
+    for look, (name, base) in enumerate(bases.items()):  # up to 100,000 nodes
+        costs = (predict(LineGraph(base, times) if times else base) for times in count())
+        shown = takewhile(lambda cost: cost.nodes <= 100_000, costs)
+        points = [(float(cost.nodes), float(cost.tb / bandwidth_factor(cost.nodes))) for cost in shown]
+        curves.append(_curve(points, name, look))
     return _chart(specs, curves, "T_B of line graphs", "T_B / T_B*", log_x=True)
-
-
-def _lines(base: Expression) -> Iterator[tuple[float, float]]:
-    """Yield N and T_B over the least T_B of each line graph of a base, up to 100,000 nodes."""
-    cost, times = predict(base), 0
-    while cost.nodes <= 100_000:
-        yield float(cost.nodes), float(cost.tb / bandwidth_factor(cost.nodes))
-        times += 1
-        cost = predict(LineGraph(base, times))

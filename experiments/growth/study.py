@@ -93,10 +93,9 @@ def study_of(growth: GrowthSearch, report: Callable[[Path], Path] | None = None)
     limits = " --bidirectional" * growth.bidirectional
     limits += f" --max-diameter {growth.most_hops}" if growth.most_hops else ""
     text = f"{COMMAND} --up-to {growth.up_to} --degree {growth.degree}{limits}"
-    tasks = []
-    for nodes in range(FIRST_NODES, growth.up_to + 1):
-        key = task_key(TASK_FORMAT, nodes, growth.degree, growth.search, growth.most_hops)
-        tasks.append(GrowthTask(key=key, nodes=nodes, growth=growth))
+    what, every = (growth.degree, growth.search, growth.most_hops), range(FIRST_NODES, growth.up_to + 1)
+    keys = {nodes: task_key(TASK_FORMAT, nodes, *what) for nodes in every}
+    tasks = [GrowthTask(key=key, nodes=nodes, growth=growth) for nodes, key in keys.items()]
     config = Config(COMMAND, text, f"degree{growth.degree}", "frontiers")
     return Study(config, tasks, report=report, columns=COLUMNS)
 

@@ -22,21 +22,18 @@ def _over(**sizes: int) -> list[Any]:
     return [pd.RangeIndex(size, name=name) for name, size in sizes.items()]
 
 
+def _along(dim: str, values: Any, name: str | None = None) -> Any:
+    """Return one value for each place of a dimension; of groups, under their name."""
+    return xr.DataArray(values, dims=dim, coords={dim: range(len(values))}, name=name)
+
+
 def _ends(network: Network) -> tuple[Any, Any]:
     """Return source and target of each link as groups named u."""
-    return tuple(
-        xr.DataArray(ends, dims="e", coords={"e": range(network.links)}, name="u")
-        for ends in (network.source, network.target)
-    )
+    return _along("e", network.source, "u"), _along("e", network.target, "u")
 
 
-def _capacity(b: FloatArray) -> Any:
-    """Return capacities as an array over links e."""
-    return xr.DataArray(b, dims="e", coords={"e": range(len(b))})
-
-
-def _built(m: Any, name: str = "capacity", rows: Any = None) -> Built:
-    """Return the model. Constraints `name` have capacities on the right, or `rows` makes them from these."""
+def _built(m: Any, rows: Any = None) -> Built:
+    """Return the model; `rows` returns its rows "capacity" where capacities are coefficients."""
 
     def solve() -> float:
         m.solve("highs", io_api="direct", progress=False, **HIGHS)
@@ -44,10 +41,10 @@ def _built(m: Any, name: str = "capacity", rows: Any = None) -> Built:
 
     def change(b: FloatArray) -> None:
         if rows is None:
-            m.constraints[name].update(rhs=_capacity(b))
+            m.constraints["capacity"].update(rhs=_along("e", b))
         else:
-            m.remove_constraints(name)
-            m.add_constraints(rows(b), name=name)
+            m.remove_constraints("capacity")
+            m.add_constraints(rows(b), name="capacity")
 
     return Built(solve, change)
 
@@ -57,7 +54,7 @@ def flow(network: Network) -> Built:
     m, (source, target) = linopy.Model(), _ends(network)
     y = m.add_variables(lower=0, coords=_over(s=network.nodes, e=network.links), name="y")
     f = m.add_variables(lower=0, name="f")
-    m.add_constraints(y.sum("s") <= _capacity(network.b), name="capacity")
+    m.add_constraints(y.sum("s") <= _along("e", network.b), name="capacity")
     through = (1 * y).groupby(target).sum() - (1 * y).groupby(source).sum()
     other = xr.DataArray(~np.eye(network.nodes, dtype=bool), dims=("s", "u"))
     m.add_constraints(through - f >= 0, name="balance", mask=other)
@@ -83,50 +80,37 @@ def allreduce(network: Network) -> Built:
     m.add_constraints(gs.sum("u") - x.sum() >= 0, name="reduced")
     for part, most in ((fs, x), (gs, x), (f, bc), (g, re)):
         m.add_constraints(part - most <= 0, name=f"{part.name}_most")
-    m.add_constraints(bc + re <= _capacity(network.b), name="capacity")
+    m.add_constraints(bc + re <= _along("e", network.b), name="capacity")
     m.add_objective(x.sum(), sense="max")
     return _built(m)
 
 
 def bfb(network: Network) -> Built:
-    """Build (3.1): x[i] of v's shard comes over link e, for row i = (v, e) of `Network.eligible`."""
-    m, (v, e) = linopy.Model(), network.eligible.T
-    u = np.array(network.target)[e]
-    t = network.hops[v, u] - 1
-    x = m.add_variables(lower=0, coords=_over(i=len(e)), name="x")
+    """Build (3.1): x[i] of a shard comes over a link, for row i of `Network.eligible`."""
+    m, (keys, load) = linopy.Model(), network.loads
+    x = m.add_variables(lower=0, coords=_over(i=len(load)), name="x")
     U = m.add_variables(coords=_over(t=int(network.hops.max())), name="U")
-    # For each x: the number of its load (a link in a step), and of its arrival (a shard at a node).
-    keys, load = np.unique(e * U.size + t, return_inverse=True)
-    arrival = np.unique(v * network.nodes + u, return_inverse=True)[1]
-    groups = [
-        xr.DataArray(group, dims="i", coords={"i": range(len(e))}, name="k") for group in (load, arrival)
-    ]
-    limits = (1 * U).isel(t=xr.DataArray(keys % U.size, dims="k", coords={"k": range(len(keys))}))
-    link = keys // U.size
+    groups = [_along("i", group, "k") for group in (load, network.arrival)]
+    limits, link = (1 * U).isel(t=_along("k", keys % U.size)), keys // U.size
 
     def rows(b: FloatArray) -> Any:
-        rates = xr.DataArray(b[link], dims="k", coords={"k": range(len(keys))})
-        return (1 * x).groupby(groups[0]).sum() - rates * limits <= 0
+        return (1 * x).groupby(groups[0]).sum() - _along("k", b[link]) * limits <= 0
 
-    m.add_constraints(rows(network.b), name="brought")
+    m.add_constraints(rows(network.b), name="capacity")
     m.add_constraints((1 * x).groupby(groups[1]).sum() == 1, name="arrives")
     m.add_objective(U.sum())
-    return _built(m, "brought", rows)
+    return _built(m, rows)
 
 
 def sends(network: Network) -> Built:
     """Build the binary program: x[c, e, t] sends chunk c over e in step t; h[c, u, t]: u has it before t."""
     m, (source, target), N, T = linopy.Model(), _ends(network), network.nodes, network.steps
     x = m.add_variables(binary=True, coords=_over(c=N, e=network.links, t=T), name="x")
-    # At first each node has its own chunk alone, and after T steps all of them.
-    lower, upper = np.zeros((N, N, T + 1)), np.ones((N, N, T + 1))
-    lower[:, :, T] = 1.0
-    lower[:, :, 0] = upper[:, :, 0] = np.eye(N)
     places = _over(c=N, u=N, t=T + 1)
-    h = m.add_variables(*(xr.DataArray(side, places) for side in (lower, upper)), coords=places, name="h")
+    h = m.add_variables(*(xr.DataArray(side, places) for side in network.held), coords=places, name="h")
     before, after = h.isel(t=slice(0, T)), h.isel(t=slice(1, None)).assign_coords(t=range(T))
     m.add_constraints(after - before - (1 * x).groupby(target).sum() <= 0, name="held")
     m.add_constraints(x - before.isel(u=source.rename(None)) <= 0, name="sent")
-    m.add_constraints(x.sum("c") <= _capacity(network.b), name="capacity")
-    m.add_objective((x * xr.DataArray(np.arange(1, T + 1), dims="t", coords={"t": range(T)})).sum())
+    m.add_constraints(x.sum("c") <= _along("e", network.b), name="capacity")
+    m.add_objective((x * _along("t", np.arange(1, T + 1))).sum())
     return _built(m)

@@ -45,6 +45,12 @@ def _built(m: Any, change: Callable[[FloatArray], None]) -> Built:
     return Built(solve, change)
 
 
+def _through(network: Network, flow: Any, s: int, u: int) -> Any:
+    """Return what a flow of a rank brings into a node and does not take out of it."""
+    comes, goes = (poi.quicksum(flow[s, e] for e in ends[u]) for ends in (network.into, network.out_of))
+    return comes - goes
+
+
 def flow(network: Network) -> Built:
     """Build (A.1): every node receives f from every source."""
     m, nodes, links = _model(), range(network.nodes), range(network.links)
@@ -55,9 +61,7 @@ def flow(network: Network) -> Built:
     for s in nodes:
         for u in nodes:
             if s != u:
-                comes = poi.quicksum(y[s, e] for e in network.into[u])
-                goes = poi.quicksum(y[s, e] for e in network.out_of[u])
-                m.add_linear_constraint(comes - goes - f, poi.Geq, 0.0)
+                m.add_linear_constraint(_through(network, y, s, u) - f, poi.Geq, 0.0)
     m.set_objective(f, poi.ObjectiveSense.Maximize)
     return built
 
@@ -72,16 +76,12 @@ def allreduce(network: Network) -> Built:
     for t in nodes:
         m.add_linear_constraint(poi.quicksum(gs[t, v] for v in nodes) - total, poi.Geq, 0.0)
         for v in nodes:
-            comes, goes = (poi.quicksum(f[t, e] for e in ends[v]) for ends in (network.into, network.out_of))
-            left = fs[t, v] + comes - goes
+            left = fs[t, v] + _through(network, f, t, v)
             m.add_linear_constraint(left - total if v == t else left, poi.Geq, 0.0)
             m.add_linear_constraint(fs[t, v] - x[v], poi.Leq, 0.0)
             m.add_linear_constraint(gs[t, v] - x[v], poi.Leq, 0.0)
             if v != t:
-                comes, goes = (
-                    poi.quicksum(g[t, e] for e in ends[v]) for ends in (network.into, network.out_of)
-                )
-                m.add_linear_constraint(comes - goes - gs[t, v], poi.Geq, 0.0)
+                m.add_linear_constraint(_through(network, g, t, v) - gs[t, v], poi.Geq, 0.0)
         for e in links:
             m.add_linear_constraint(f[t, e] - bc[e], poi.Leq, 0.0)
             m.add_linear_constraint(g[t, e] - re[e], poi.Leq, 0.0)

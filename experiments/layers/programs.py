@@ -87,11 +87,31 @@ class Network(NamedTuple):
     def of(cls, topology: Topology) -> Network:
         """Return it; all is computed here."""
         nodes, source, target = topology.num_nodes, topology.source.tolist(), topology.target.tolist()
-        out_of, into = (
-            [[e for e, u in enumerate(ends) if u == v] for v in range(nodes)] for ends in (source, target)
-        )
+        at = [[e for e, u in enumerate(ends) if u == v] for ends in (source, target) for v in range(nodes)]
+        out_of, into = at[:nodes], at[nodes:]
         floats, hops = topology.bandwidth.floats, hop_distances(topology).astype(np.int64)
         eligible = np.argwhere(hops[:, target] == hops[:, source] + 1)
         steps = 1 + max(int(hops.max()), *(-(-(nodes - 1) // len(links)) for links in into))
         b = floats / floats.max()
         return cls(topology, nodes, len(source), source, target, out_of, into, b, hops, eligible, steps)
+
+    @property
+    def loads(self) -> tuple[Int64Array, Int64Array]:
+        """The pairs of a link and a step of `bfb` as whole numbers, and the place of each eligible row's."""
+        v, e = self.eligible.T
+        step = self.hops[v, np.array(self.target)[e]] - 1
+        return np.unique(e * self.hops.max() + step, return_inverse=True)
+
+    @property
+    def arrival(self) -> Int64Array:
+        """For each eligible row the place of its node v and the target of e, of all such pairs."""
+        v, e = self.eligible.T
+        return np.unique(v * self.nodes + np.array(self.target)[e], return_inverse=True)[1]
+
+    @property
+    def held(self) -> tuple[FloatArray, FloatArray]:
+        """Least and largest values of `sends`: who holds what when, shape (nodes, nodes, steps + 1)."""
+        lower, upper = (np.full((self.nodes, self.nodes, self.steps + 1), side) for side in (0.0, 1.0))
+        lower[:, :, -1] = 1.0
+        lower[:, :, 0] = upper[:, :, 0] = np.eye(self.nodes)
+        return lower, upper

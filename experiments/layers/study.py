@@ -19,6 +19,8 @@ from pathlib import Path
 from time import process_time
 from typing import Any
 
+import numpy as np
+
 from tutti.experiments.layers.programs import Built, Network
 from tutti.experiments.printable import say
 from tutti.topologies.processes import peak_memory
@@ -45,24 +47,21 @@ def measure(program: str, network: str, layer: str) -> dict[str, Any]:
     The other capacities are half on every third link; of `sends`, two chunks a step on every link.
     """
     given = Network.of(parse_topology(network))
-    begin = process_time()
-    module = importlib.import_module(f"tutti.experiments.layers.by_{layer}")
-    write = getattr(module, program)
+    marks = [process_time()]
+    write = getattr(importlib.import_module(f"tutti.experiments.layers.by_{layer}"), program)
     gc.freeze()  # else objects of imported modules are collected while a model is built
-    imported = process_time()
+    marks.append(process_time())
     built = write(given)
-    ready = process_time()
+    marks.append(process_time())
     first = built.solve()
-    solved = process_time()
+    marks.append(process_time())
     other = given.b * (2.0 if program == "sends" else 1.0)
     if program != "sends":
         other[::3] /= 2
     second = built.again(other)
+    spent = np.diff([*marks, process_time()]).tolist()
     return {
-        "import_s": imported - begin,
-        "build_s": ready - imported,
-        "solve_s": solved - ready,
-        "again_s": process_time() - solved,
+        **dict(zip(("import_s", "build_s", "solve_s", "again_s"), spent, strict=True)),
         "first": first,
         "second": second,
         "peak_rss_mb": peak_memory(),
@@ -99,15 +98,13 @@ def main(words: list[str]) -> None:
         return
     path, seconds = Path(words[0]) / "layers.csv", float(words[1]) if len(words) > 1 else 600.0
     path.parent.mkdir(parents=True, exist_ok=True)
-    done = set()
-    if path.exists():
-        with path.open(newline="") as file:
-            done = {(row["program"], row["network"], row["layer"]) for row in csv.DictReader(file)}
-    pairs = [(program, network) for program, networks in CASES.items() for network in networks]
-    with path.open("a", newline="") as file:
+    with path.open("a+", newline="") as file:
+        file.seek(0)
+        done = {(row["program"], row["network"], row["layer"]) for row in csv.DictReader(file)}
         table = csv.DictWriter(file, COLUMNS)
         if not done:
             table.writeheader()
+        pairs = [(program, network) for program, networks in CASES.items() for network in networks]
         for case in ((*pair, layer) for pair in pairs for layer in LAYERS):
             if case not in done:
                 row = row_of(*case, seconds)

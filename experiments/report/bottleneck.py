@@ -18,7 +18,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import groupby
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -101,8 +100,7 @@ def bounds(topology: Topology, what: Collective) -> list[Bound]:
     """Return the bandwidth bounds that can be drawn, and the allreduce LP's where it is quick."""
     found = [bound for bound in lower_bounds(topology, what) if bound.kind in TELLING]
     partition = next((bound for bound in found if bound.kind == "partition"), None)
-    trees = lp_bound(topology, what, partition)
-    return [*found, *([trees] if trees else [])]
+    return [*found, *filter(None, [lp_bound(topology, what, partition)])]
 
 
 def largest(found: Sequence[Bound]) -> Bound:
@@ -119,10 +117,7 @@ def read(topology: Topology, bound: Bound) -> Bottleneck:
     certificate = bound.certificate
     cut = certificate if bound.kind == "cut" else certificate.get("cut")
     inside = [[*cut["ranks"], *cut["switches"]]] if cut else []
-    known: dict[str, Any] = {
-        "partition": certificate.get("parts"),
-        "degree": [[certificate.get("node")]],
-    }
+    known: dict[str, Any] = {"partition": certificate.get("parts"), "degree": [[certificate.get("node")]]}
     parts: list[list[int]] = known.get(bound.kind, inside)
     part = np.full(topology.num_nodes, NONE)
     for index, members in enumerate(parts):
@@ -183,24 +178,14 @@ def gain(topology: Topology, what: Collective, found: Sequence[Bound]) -> Gain |
     ranks = topology.num_ranks
     if what.kind is not Kind.ALLREDUCE or what.groups is not None or ranks > DRAWN.gain:
         return None
-    halves = sum(
-        (best_bound(topology, collective(kind, ranks)).value for kind in ("reduce-scatter", "allgather")),
-        Fraction(0),
-    )
+    parts = (collective(kind, ranks) for kind in ("reduce-scatter", "allgather"))
+    halves = sum((best_bound(topology, part).value for part in parts), Fraction(0))
     trees = next((bound for bound in found if bound.kind == "lp"), None)
     best = max(bound.value for bound in found)
     if trees is None or not trees.certificate["attained"]:
         return Gain(halves, best, "bound")
     proven = all(bound.value <= trees.value for bound in found) and trees.certificate["scope"] != TREES
     return Gain(halves, trees.value, "optimal" if proven else "trees")
-
-
-def gain_chart(found: Gain, label: str) -> Figure:
-    """Return the two bars, in algbw for large M."""
-    halves, whole, ratio = found.numbers
-    told = [number(halves), f"{number(whole)} (×{number(ratio, 3)})"]
-    bars = {"what": ["reduce-scatter + allgather", "allreduce"], "algbw_gbps": [halves, whole], "told": told}
-    return Figure("gain", f"allreduce past reduce-scatter + allgather, {label}", data=pd.DataFrame(bars))
 
 
 def gain_sentence(found: Gain) -> str:
@@ -243,8 +228,8 @@ def _links(found: Bottleneck) -> Iterator[Mark]:
             tip += f"\nlength {number(share, 3)} of the longest"
         elif found.felt[link]:
             tip += "\nbetween parts" if found.bound.kind == "partition" else "\nin the cut"
-        width, opacity = wide * (1.1 + 1.3 * share), 0.4 + 0.6 * share
-        looks = {"stroke-width": f"{width:.2f}", "stroke-opacity": f"{opacity:.2f}"}
+        width = wide * (1.1 + 1.3 * share)
+        looks = {"stroke-width": f"{width:.2f}", "stroke-opacity": f"{0.4 + 0.6 * share:.2f}"}
         yield Mark(tip, "felt", more=looks) if found.felt[link] else Mark(tip)
 
 
@@ -321,10 +306,8 @@ def _parts(found: Bottleneck) -> str:
 def _felt(found: Bottleneck) -> str:
     felt, links = int(found.felt.sum()), len(found.lengths)
     kept = {length for length, is_felt in zip(found.lengths, found.felt, strict=True) if is_felt}
-    if len(kept) > 1:
-        how = f"the shortest {number(min(kept) / max(kept), 2)} of the longest"
-    else:
-        how = "equal for all"
+    apart = f"the shortest {number(min(kept) / max(kept), 2)} of the longest"
+    how = apart if len(kept) > 1 else "equal for all"
     which = f"all {links:,} links" if felt == links else f"{felt:,} of {links:,} links"
     return f"{which} have a length, {how}"
 
@@ -342,12 +325,10 @@ def names(num_ranks: int, nodes: Sequence[int]) -> str:
     switches = [node for node in nodes if node >= num_ranks]
     for chosen, *forms in ((ranks, "ranks", "rank"), (switches, "switches", "switch")):
         if chosen:
-            runs = [
-                "–".join(dict.fromkeys([str(run[0][1]), str(run[-1][1])]))
-                for run in (list(of) for _, of in groupby(enumerate(chosen), lambda one: one[1] - one[0]))
-            ]
+            runs = np.split(chosen, np.flatnonzero(np.diff(chosen) != 1) + 1)
+            texts = ["–".join(dict.fromkeys([str(run[0]), str(run[-1])])) for run in runs[: DRAWN.named]]
             more = f", ... ({len(chosen)} in all)" if len(runs) > DRAWN.named else ""
-            words.append(f"{forms[len(chosen) == 1]} {', '.join(runs[: DRAWN.named])}{more}")
+            words.append(f"{forms[len(chosen) == 1]} {', '.join(texts)}{more}")
     return " and ".join(words)
 
 
@@ -380,8 +361,8 @@ def bottlenecks(
     panels: list[Panel] = []
     gained: Gain | None = None
     for text, usages in used.items():
-        shown = next((usage.collective for usage in usages.shown), None)
-        what = shown or known_collective(text, topology.num_ranks)
+        kept = (usage.collective for usage in usages.shown)
+        what = next(kept, known_collective(text, topology.num_ranks))
         with suppress(TuttiError):  # a network that has no bound in 64 bits has no picture either
             found = Bottlenecks() if what is None else drawn(topology, what, text, number(text))
             panels, gained = [*panels, *found.panels], gained or found.gain
@@ -411,5 +392,10 @@ def drawn(topology: Topology, what: Collective, text: str, which: int) -> Bottle
     label = f"{topology.name}, {text}"
     panels = [Panel(text, f"k{which}", chart(shown, label), sentence(shown))]
     if gained is not None:
-        panels.append(Panel(GAIN, f"k{which}", gain_chart(gained, label), gain_sentence(gained)))
+        halves, whole, ratio = gained.numbers
+        told = [number(halves), f"{number(whole)} (×{number(ratio, 3)})"]
+        parts = ["reduce-scatter + allgather", "allreduce"]  # two bars, in algbw for large M
+        data = pd.DataFrame({"what": parts, "algbw_gbps": [halves, whole], "told": told})
+        bars = Figure("gain", f"{GAIN}, {label}", data=data)
+        panels.append(Panel(GAIN, f"k{which}", bars, gain_sentence(gained)))
     return Bottlenecks(tuple(panels), gained)

@@ -84,16 +84,16 @@ def columns(frame: pd.DataFrame) -> dict[str, Any]:
     >>> columns(pd.DataFrame({"gap": [0.25, None], "method": ["bfb", "bfb"]}))
     {'gap': [0.25, None], 'method': {'levels': ['bfb'], 'codes': [0, 0]}}
     """
-    return {str(name): _column(frame[name]) for name in frame.columns}
-
-
-def _column(values: pd.Series[Any]) -> Any:
-    if pd.api.types.is_integer_dtype(values) or values.dtype == bool:
-        return values.astype(int).tolist()
-    if pd.api.types.is_numeric_dtype(values):
-        return [None if pd.isna(value) else float(f"{value:.7g}") for value in values]
-    codes, levels = pd.factorize(values)
-    return {"levels": levels.tolist(), "codes": codes.tolist()}
+    found: dict[str, Any] = {}
+    for name, values in frame.items():
+        if pd.api.types.is_integer_dtype(values) or values.dtype == bool:
+            found[str(name)] = values.astype(int).tolist()
+        elif pd.api.types.is_numeric_dtype(values):
+            found[str(name)] = [None if pd.isna(value) else float(f"{value:.7g}") for value in values]
+        else:
+            codes, levels = pd.factorize(values)
+            found[str(name)] = {"levels": levels.tolist(), "codes": codes.tolist()}
+    return found
 
 
 def theme() -> Spec:
@@ -109,37 +109,25 @@ LEGEND = alt.Legend(title=None, values=alt.ExprRef("present"), symbolOpacity=1)
 COLOUR = alt.Color("method:N", scale=alt.Scale(domain=LABELS), legend=LEGEND)
 SHAPE = alt.Shape("method:N", scale=alt.Scale(domain=LABELS, range=SYMBOLS_OF), legend=LEGEND)
 PATTERNS = [dash or [1, 0] for dash in LOOKS["dashes"]]
-DASH = alt.StrokeDash(
-    "dash:O",  # by number, lest the legend of colours and markers show it too
-    scale=alt.Scale(domain=list(range(len(PATTERNS))), range=PATTERNS),
-    legend=None,
-)
+DASHES = alt.Scale(domain=list(range(len(PATTERNS))), range=PATTERNS)
+DASH = alt.StrokeDash("dash:O", scale=DASHES, legend=None)
+"""By number, lest the legend of colours and markers show it too."""
 METHODS = alt.Y("method:N", title=None, sort=LABELS)
 """An axis with a line for each method, in their order."""
 OPACITY = alt.condition(HOT, alt.value(1.0), alt.value(0.13))
 LIMIT: Any = {"strokeDash": [5, 3]}
 BOUND = "proven bound"
 """The name of the proven bound in the legend of each chart that has it."""
-STRIPES: Any = {
-    "strokeDash": alt.ExprRef(f"datum.twins > 1 ? [6, 6 * (datum.twins - 1)] : {PATTERNS}[datum.dash]"),
-    "strokeDashOffset": alt.ExprRef("-6 * datum.twin"),
-}
+OWN_DASH = alt.ExprRef(f"datum.twins > 1 ? [6, 6 * (datum.twins - 1)] : {PATTERNS}[datum.dash]")
+STRIPES: Any = {"strokeDash": OWN_DASH, "strokeDashOffset": alt.ExprRef("-6 * datum.twin")}
 """A curve has its own pattern, or its share of the stripes, 6 pixels each, of all that coincide with it."""
 BESIDE_TWINS = alt.ExprRef("(datum.twin - (datum.twins - 1) / 2) * 8")
 """Pixels by which a marker stands beside its point, so that those of curves that coincide are all seen."""
-SPARSE: Any = {"labelOverlap": "greedy", "labelSeparation": 6}
-"""Settings of an axis that has as many labels as fit."""
 BESIDE: Any = {"left": 5, "top": 5, "bottom": 5, "right": 70}
 """Room right of bars for their numbers."""
 POINT: Any = {"filled": True, "size": 50, "opacity": 1}
 LOG = alt.Scale(type="log")
 AXES: Mapping[str, Any] = LOOKS["axes"]
-
-
-def run_charts(series: Sequence[Series], rows: pd.DataFrame) -> dict[str, Any]:
-    """Return what the page of a run draws its charts from."""
-    panels = list(dict.fromkeys(rows["panel"])) if len(rows) else []
-    return page_charts(_specs(), series, panels) | {"rows": columns(rows)}
 
 
 def page_charts(specs: str, series: Sequence[Series], panels: Sequence[str] = ()) -> dict[str, Any]:
@@ -153,16 +141,16 @@ def page_charts(specs: str, series: Sequence[Series], panels: Sequence[str] = ()
 
 def specs_of(charts: Mapping[str, Drawn]) -> str:
     """Return specs as JSON, with parameters: the methods that have marks, and the one that is pointed at."""
-    specs = {}
-    for name, chart in charts.items():
-        with_params = chart.add_params(alt.param("present", value=LABELS), alt.param("hot", value=None))
-        specs[name] = with_params.to_dict()
-        del specs[name]["config"]  # the page and `figures` give theirs, see `theme`
+    params = (alt.param("present", value=LABELS), alt.param("hot", value=None))
+    specs = {name: chart.add_params(*params).to_dict() for name, chart in charts.items()}
+    for spec in specs.values():
+        del spec["config"]  # the page and `figures` give theirs, see `theme`
     return json.dumps(specs)
 
 
 @cache
-def _specs() -> str:
+def run_specs() -> str:
+    """Return the specs of the page of a run."""
     same = named_rows().mark_rule(**LIMIT).encode(x=alt.datum(1))
     charts: dict[str, Drawn] = {
         "share": _share(),
@@ -210,16 +198,14 @@ def points(x: Any, y: Any, tips: list[alt.Tooltip], base: alt.Chart | None = Non
 def stepped(x: Any, y: Any, *more: Any, tips: list[alt.Tooltip] | None = None, **look: Any) -> alt.Chart:
     """Return a line of steps a method, in its colour."""
     line = named_rows().mark_line(interpolate="step-after", strokeWidth=1.8, **look)
-    tooltip = {"tooltip": list(tips)} if tips else {}
-    return line.encode(x, y, COLOUR, *more, opacity=OPACITY, **tooltip)
+    return line.encode(x, y, COLOUR, *more, opacity=OPACITY, tooltip=tips or alt.Undefined)
 
 
 def bounding(chart: alt.Chart) -> alt.Chart:
     """Return the chart with its lines dashed, and named as the proven bound in the legend."""
     legend = alt.Legend(title=None, symbolType="stroke", symbolStrokeColor=MUTED, symbolStrokeWidth=1.5)
-    dash = alt.StrokeDash(
-        "bound:N", scale=alt.Scale(domain=[BOUND], range=[LIMIT["strokeDash"]]), legend=legend
-    )
+    scale = alt.Scale(domain=[BOUND], range=[LIMIT["strokeDash"]])
+    dash = alt.StrokeDash("bound:N", scale=scale, legend=legend)
     return chart.transform_calculate(bound=f"'{BOUND}'").encode(dash)
 
 
@@ -306,9 +292,9 @@ def _effort() -> Drawn:
     """Return the gap at the largest size against the synthesis time, and the span of all sizes' gaps."""
     x, y = alt.X("seconds:Q", **AXES["seconds"]), alt.Y("gap_percent:Q", **AXES["gap"])
     ends: Any = {"low": "min(gap_percent)", "high": "max(gap_percent)", "last": "max(size_bytes)"}
-    base = named_rows().transform_filter("isValid(datum.gap_percent) && isValid(datum.seconds)")
-    base = base.transform_joinaggregate(**ends, groupby=["method"])
-    base = base.transform_filter("datum.size_bytes === datum.last")
+    known = named_rows().transform_filter("isValid(datum.gap_percent) && isValid(datum.seconds)")
+    spans = known.transform_joinaggregate(**ends, groupby=["method"])
+    base = spans.transform_filter("datum.size_bytes === datum.last")
     low, high = alt.Y("low:Q", title="gap"), alt.Y2("high:Q")
     span = base.mark_rule(strokeDash=[1, 0]).encode(x, low, high, COLOUR, opacity=OPACITY)
     tips = [*TIPS, *tips_of("seconds:Q|synthesis, s|.3~r")]
@@ -321,18 +307,17 @@ def _search() -> Drawn:
     x, y = alt.X("seconds:Q", **AXES["seconds"]), alt.Y("gap_percent:Q", **AXES["gap"])
     tips = tips_of("method:N", "seconds:Q|after, s|.3~r", "time_us:Q|time, us|,.5~r")
     tips += tips_of("bound_us:Q|lower bound, us|,.5~r")
-    proven = bounding(named_rows().mark_rule())
-    proven = proven.encode(alt.X("max(bound_s):Q"), x2=alt.value("width"), y=alt.datum(0))
-    layers = (stepped(x, y), points(x, y, tips, size=25), proven)
-    return alt.layer(*layers).properties(height=HEIGHT)
+    since = alt.X("max(bound_s):Q")
+    proven = bounding(named_rows().mark_rule()).encode(since, x2=alt.value("width"), y=alt.datum(0))
+    return alt.layer(stepped(x, y), points(x, y, tips, size=25), proven).properties(height=HEIGHT)
 
 
 def _programs() -> Drawn:
     """Return the gap of incumbent and bound over time, a line a program."""
     x, y = alt.X("seconds:Q", **AXES["seconds"]), alt.Y("gap_percent:Q", **AXES["gap"])
     tips = tips_of("method:N", "seconds:Q|after, s|.3~r", "incumbent:Q||.5~r", "proven:Q|bound|.5~r")
-    layers = (stepped(x, y, alt.Detail("solve:N")), points(x, y, tips, size=25))
-    return alt.layer(*layers).properties(height=HEIGHT)
+    lines = stepped(x, y, alt.Detail("solve:N"))
+    return alt.layer(lines, points(x, y, tips, size=25)).properties(height=HEIGHT)
 
 
 def steps(x: alt.X, title: str, *more: str) -> Drawn:
@@ -340,8 +325,8 @@ def steps(x: alt.X, title: str, *more: str) -> Drawn:
     y = alt.Y("percent:Q", title=title, scale=alt.Scale(domain=[0, 100]))
     tips = tips_of("method:N", "value:Q|value|.4~r", "percent:Q|percent|.4~r", *more)
     ends = named_rows().transform_filter("datum.end")
-    layers = (stepped(x, y, tips=tips, **STRIPES), points(x, y, tips, ends, xOffset=BESIDE_TWINS))
-    return alt.layer(*layers).properties(height=HEIGHT)
+    lines = stepped(x, y, tips=tips, **STRIPES)
+    return alt.layer(lines, points(x, y, tips, ends, xOffset=BESIDE_TWINS)).properties(height=HEIGHT)
 
 
 def _intervals(column: str, axis: Any, *below: alt.Chart) -> Drawn:
@@ -367,9 +352,8 @@ def _frontier() -> Drawn:
 def _heat() -> Drawn:
     """Return the gap of every method on every network, the nearer to the bound the stronger."""
     x = alt.X("network:N", title=None, sort=None, axis=alt.Axis(orient="top", labelAngle=-45))
-    texts = list(SHADES)
-    legend = alt.Legend(title="gap to the proven bound, %", orient="bottom", columns=len(texts))
-    colour = alt.Color("near:O", scale=alt.Scale(domain=texts), sort=None, legend=legend)
+    legend = alt.Legend(title="gap to the proven bound, %", orient="bottom", columns=len(SHADES))
+    colour = alt.Color("near:O", scale=alt.Scale(domain=list(SHADES)), sort=None, legend=legend)
     base = named_rows().transform_filter("isValid(datum.gap_percent)")
     cells = base.mark_rect().encode(x, METHODS, colour, tooltip=TIPS)
     text = base.mark_text().encode(x, METHODS, text="gap:N")
@@ -394,7 +378,8 @@ def _histogram() -> Drawn:
 
 def _matrix() -> Drawn:
     """Return how busy the links are, source by destination."""
-    axis: Any = {"labelAngle": 0, "ticks": False, "domain": False, **SPARSE, "labelSeparation": 10}
+    axis: Any = {"labelAngle": 0, "ticks": False, "domain": False}
+    axis |= {"labelOverlap": "greedy", "labelSeparation": 10}  # as many labels as fit
     x = alt.X("destination:O", axis=alt.Axis(orient="top", **axis))
     y = alt.Y("source:O", axis=alt.Axis(**axis))
     levels = alt.Scale(domain=list(range(len(LOOKS["levels"]))), range="heatmap")
@@ -410,10 +395,9 @@ def _parts() -> Drawn:
     y = alt.Y("what:N", title=None, sort=None, axis=alt.Axis(labelLimit=260))
     x = alt.X("percent:Q", title="%", scale=alt.Scale(domain=[0, 100]))
     tips = tips_of("what:N", "told:N|that is")
-    whole = named_rows().mark_bar(fill=None, stroke=MUTED, strokeWidth=1)
-    whole = whole.encode(y, x=alt.datum(100), tooltip=tips)
-    part = named_rows().mark_bar().encode(x, y, tooltip=tips)
-    text = named_rows().mark_text(align="left", dx=4).encode(y, x=alt.datum(100), text="told:N")
+    full, part = named_rows().encode(y, x=alt.datum(100)), named_rows().mark_bar().encode(x, y, tooltip=tips)
+    whole = full.mark_bar(fill=None, stroke=MUTED, strokeWidth=1).encode(tooltip=tips)
+    text = full.mark_text(align="left", dx=4).encode(text="told:N")
     return alt.layer(whole, part, text).properties(height=alt.Step(22), padding=BESIDE)
 
 
@@ -429,6 +413,6 @@ def _gain() -> Drawn:
     """Return what an allreduce gains over a reduce-scatter and then an allgather."""
     y = alt.Y("what:N", title=None, sort=None, axis=alt.Axis(labelLimit=200))
     x = alt.X("algbw_gbps:Q", title="algbw for large M, at best (GB/s)")
-    text = named_rows().mark_text(align="left", dx=4).encode(x, y, text="told:N")
     bars = named_rows().mark_bar().encode(x, y)
+    text = named_rows().mark_text(align="left", dx=4).encode(x, y, text="told:N")
     return alt.layer(bars, text).properties(height=alt.Step(26), padding=BESIDE)

@@ -24,7 +24,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
+from functools import partial
 
 import pandas as pd
 
@@ -70,17 +70,15 @@ def _shade(gap: float) -> str:
     return "" if math.isnan(gap) else f"u{len(NEAR) - bisect_left(NEAR, gap)}{' optimal' * (abs(gap) <= TIE)}"
 
 
-def _network(results: Results, name: str) -> tuple[str, Cell]:
-    """Return the style class of a topology, and the cell that names it."""
-    place = f"t{results.topologies.index(name)}"
-    return place, Cell(results.short[name], "name", tip=name, link=place)
+def _network(results: Results, name: str) -> Cell:
+    """Return the cell that names a topology; where it leads is also the topology's style class."""
+    return Cell(results.short[name], "name", tip=name, link=f"t{results.topologies.index(name)}")
 
 
 def _where(results: Results, case: Case) -> tuple[str, list[Said]]:
     """Return the style classes of a case, and the cells that name it."""
-    place, cell = _network(results, case[0])
-    looks = f"{place} k{results.collectives.index(case[1])}"
-    return looks, [cell, Cell(case[1]), Cell(size(case[2]))]
+    cell, what = _network(results, case[0]), results.collectives.index(case[1])
+    return f"{cell.link} k{what}", [cell, Cell(case[1]), Cell(size(case[2]))]
 
 
 def describe(results: Results, row: Row) -> str:
@@ -90,16 +88,14 @@ def describe(results: Results, row: Row) -> str:
         return f"{head}\n{_reason(row)}"
     alone = " + ".join(microseconds(float(time)) for time in filter(None, row.alone_us.split("; ")))
     busbw = "" if math.isnan(row.busbw_gbps) else f", busbw {number(row.busbw_gbps)} GB/s"
-    proof = (
-        f"over the {row.bound_kind or 'lower'} bound {microseconds(row.bound_us)}{', optimal' * row.optimal}"
-    )
+    bound = f"{row.bound_kind or 'lower'} bound {microseconds(row.bound_us)}"
     said = {
         "algorithm": row.algorithm,
         "time_us": f"time {microseconds(row.time_us)}",
         "sequential_us": f"one after the other {microseconds(row.sequential_us)} = {alone}",
         "algbw_gbps": f"algbw {number(row.algbw_gbps)} GB/s{busbw}",
         "global_bytes": f"between hosts {megabytes(row.global_bytes)}",
-        "gap": f"gap {number(100 * row.gap, 6)}% {proof}",
+        "gap": f"gap {number(100 * row.gap, 6)}% over the {bound}{', optimal' * row.optimal}",
         "tl_steps": f"T_L {number(row.tl_steps)} α" + (f", T_B {row.tb_exact} M/B" if row.tb_exact else ""),
         "synth_s": f"synthesis {seconds(row.synth_s)}",
         "seed": f"seed {row.seed:.0f}",
@@ -117,10 +113,7 @@ def _reason(row: Row) -> str:
 
 
 def _cell(
-    results: Results,
-    row: Row,
-    said: Callable[[Row], tuple[str, str]],
-    notes: dict[str, int] | None = None,
+    results: Results, row: Row, said: Callable[[Row], tuple[str, str]], notes: dict[str, int] | None = None
 ) -> Cell:
     """Return the cell of a row: both texts of `said`, the second in small letters, or why it has no time."""
     if row is ABSENT:
@@ -184,9 +177,8 @@ def case_table(results: Results, topology: str, kind: str = "gaps") -> PageTable
             looks, (_, *named) = _where(results, (topology, collective, bytes_))
             found = [_cell(results, cells.get(one.number, ABSENT), said, notes) for one in series]
             rows.append((looks, [*named, reference(next(iter(cells.values()))), *found]))
-    words = {"network": results.short[topology], "baseline": results.baseline}
-    title = f"{kind}-{topology}"
-    return _exactly(PageTable.of(kind, rows, method_heads(series), name=title, notes=notes, **words))
+    table = partial(PageTable.of, name=f"{kind}-{topology}", notes=notes, network=results.short[topology])
+    return _exactly(table(kind, rows, method_heads(series), baseline=results.baseline))
 
 
 def _exactly(table: PageTable) -> PageTable:
@@ -235,9 +227,8 @@ def over_exact(results: Results) -> PageTable | None:
         if found:
             ratios, (what, *_) = zip(*found, strict=True)
             line = [_ratio(of) for of in zip(*ratios, strict=True)]
-            means.append(
-                (f"s{one.number} mean", ["all", "", counted(len(found), "case"), *what, "", "", *line])
-            )
+            whole = ["all", "", counted(len(found), "case"), *what, "", "", *line]
+            means.append((f"s{one.number} mean", whole))
     return PageTable.of("exact", [*means, *rows], method_heads(others)) if rows else None
 
 
@@ -248,9 +239,9 @@ def _is_exact(one: Series) -> bool:
 def _ratio(ratios: Sequence[float], more: str = "") -> Cell:
     """Return the geometric mean of the known ratios, and their number or `more`."""
     known = [ratio for ratio in ratios if not math.isnan(ratio)]
-    return (
-        Cell(f"{statistics.geometric_mean(known):.3f}", more=more or f"({len(known)})") if known else Cell()
-    )
+    if not known:
+        return Cell()
+    return Cell(f"{statistics.geometric_mean(known):.3f}", more=more or f"({len(known)})")
 
 
 def exact_sentence(results: Results) -> str:
@@ -280,32 +271,26 @@ def summary(results: Results, bytes_: float | None = None) -> PageTable:
         ]
         one = results.series[key]
         rows.append((f"s{key}", [Cell(one.label, series=one), *cells]))
-    heads: list[Said] = []
-    for name, count in asked.items():
-        place, named = _network(results, name)
-        heads.append(Cell(f"{named.text}, {counted(count, 'case')}", f"n {place}", name, link=place))
+    named = [(_network(results, name), counted(count, "case")) for name, count in asked.items()]
+    heads = [replace(cell, text=f"{cell.text}, {said}", looks=f"n {cell.link}") for cell, said in named]
     at = "all sizes" if bytes_ is None else size(bytes_)
     return PageTable.of("summary", rows, heads, name=f"summary-{at.replace(' ', '-')}", sizes=at)
 
 
 def method_table(results: Results, least: LeastTB | None = None) -> PageTable:
     """Return the methods by rank, with their results over the whole run."""
-    rows = [
-        (f"s{one.Index}", _standing(place, one))
-        for place, one in enumerate(ranking(results, least).itertuples(), 1)
-    ]
+    ranked = enumerate(ranking(results, least).itertuples(), 1)
+    rows = [(f"s{one.Index}", _standing(place, one)) for place, one in ranked]
     over = f" Speed-up: the geometric mean of the time of {results.baseline} over its own."
-    words: dict[str, Any] = {"run": results.name, "common": len(common_cases(results)[1])}
-    words["speedup"] = over if results.base else ""
-    table = _exactly(PageTable.of("ranking", rows, name="methods", **words))
+    words = {"run": results.name, "speedup": over if results.base else ""}
+    common = len(common_cases(results)[1])
+    table = _exactly(PageTable.of("ranking", rows, name="methods", common=common, **words))
     return table if results.base else table.without("speed-up")
 
 
 def _standing(place: int, one: Row) -> list[Said]:
-    """Return the cells of a method in the ranking; it has no place if it is not ranked."""
-    lost = ", ".join(
-        f"{words} {getattr(one, name):.0f}" for name, words in STATUSES.items() if getattr(one, name)
-    )
+    counts = {words: getattr(one, name) for name, words in STATUSES.items()}
+    lost = ", ".join(f"{words} {count:.0f}" for words, count in counts.items() if count)
     return [
         "" if math.isnan(one.common) else str(place),
         Cell(one.series.label, series=one.series, link=f"term-{one.series.method}"),
@@ -326,9 +311,8 @@ def _standing(place: int, one: Row) -> list[Said]:
 
 def solved_programs(results: Results) -> PageTable | None:
     """Return the programs that were solved; of several sizes or seeds, that of the longest solve."""
-    solved = results.rows[(results.rows.program != "") | (results.rows.variables > 0)].fillna(
-        {"solve_s": 0.0}
-    )
+    solved = results.rows[(results.rows.program != "") | (results.rows.variables > 0)]
+    solved = solved.fillna({"solve_s": 0.0})
     longest = solved.groupby(["topology", "collective", "number"], sort=False).solve_s.idxmax()
     rows = []
     for row in results.rows.loc[longest].itertuples():
@@ -351,12 +335,9 @@ def predictions(results: Results) -> PageTable | None:
         looks, (network, what, _) = _where(results, (row.topology, row.collective, row.size_bytes))
         tb, most = Fraction(row.tb_exact), Fraction(row.predicted_tb)
         holds = (row.tl_steps == row.predicted_tl, tb == most or (row.prediction == "at most" and tb < most))
-        marked = [
-            Cell(text, "" if right else "wrong")
-            for text, right in zip((number(row.tl_steps), row.tb_exact), holds, strict=True)
-        ]
+        found = map(Cell, (number(row.tl_steps), row.tb_exact), ("" if right else "wrong" for right in holds))
         predicted = (number(row.predicted_tl), row.predicted_tb, row.prediction)
-        rows.append((looks, [network, what, *predicted, *marked]))
+        rows.append((looks, [network, what, *predicted, *found]))
     return PageTable.of("predictions", rows) if rows else None
 
 
@@ -367,8 +348,8 @@ def nearest(results: Results, collective: str, sizes: Iterable[float] | None = N
     rows = []
     for name in results.topologies:
         cases = results.panel(name, collective)
-        looks, cell = _network(results, name)
-        rows.append((looks, [cell, *(_least(results, cases.get(bytes_)) for bytes_ in chosen)]))
+        cell = _network(results, name)
+        rows.append((cell.link, [cell, *(_least(results, cases.get(bytes_)) for bytes_ in chosen)]))
     heads = [f"{size(bytes_)}#" for bytes_ in chosen]
     return PageTable.of("nearest", rows, heads, name=f"nearest-{collective}", collective=collective)
 
@@ -391,8 +372,8 @@ def gap_map(results: Results, collective: str, bytes_: float) -> PageTable:
     for one in (results.series[key] for key in sorted(timed)):
         spots = (_spot(results, cells.get(one.number, ABSENT)) for cells in cases)
         rows.append((f"s{one.number}", [Cell(one.label, "name", series=one), *spots]))
-    names = [_network(results, name) for name in results.topologies]
-    heads = [Cell(cell.text, f"n {place}", cell.tip, link=place) for place, cell in names]
+    named = (_network(results, name) for name in results.topologies)
+    heads = [replace(cell, looks=f"n {cell.link}") for cell in named]
     words = {"collective": collective, "size": size(bytes_)}
     words["absent"] = f" No schedule anywhere: {lost}." if lost else ""
     return PageTable.of("map", rows, heads, name=f"map-{collective}-{size(bytes_)}", **words)
@@ -444,13 +425,11 @@ def ideal_table(results: Results) -> PageTable | None:
         lower, bytes_ = own.lower_us.iloc[0], own.size_bytes.iloc[0]
         ideal = 1e6 * float(ideal_time(networks[name], Fraction(bytes_)))
         published = TEXTS["ideal"]["published"].get(name.partition("?")[0], "")
-        cells = {
-            row.number: Cell(_share(ideal, row.time_us), more=_share(lower, row.time_us))
-            for row in own.itertuples()
-        }
-        looks, cell = _network(results, name)
+        times_us = dict(zip(own.number, own.time_us, strict=True))
+        cells = {key: Cell(_share(ideal, time), more=_share(lower, time)) for key, time in times_us.items()}
+        cell = _network(results, name)
         said = [cell, size(bytes_), microseconds(ideal), published, _share(ideal, lower)]
-        rows.append((looks, [*said, *(cells.get(one.number, Cell()) for one in series)]))
+        rows.append((cell.link, [*said, *(cells.get(one.number, Cell()) for one in series)]))
     return PageTable.of("ideal", rows, method_heads(series))
 
 

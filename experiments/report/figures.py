@@ -102,9 +102,8 @@ def for_paper(figure: Figure, charts: Mapping[str, Any], rows: pd.DataFrame) -> 
     parts["legend"] |= {"columns": 2, "columnPadding": 10, "symbolSize": 40}
     spec["config"] = {**theme, **parts, "text": {**theme["text"], "fontSize": PAPER.font - 1}}
     present = set(data["method"]) if "method" in data else set()
-    for param in spec["params"]:
-        if param["name"] == "present":
-            param["value"] = [label for label in param["value"] if label in present]
+    shown, _ = spec["params"]
+    shown["value"] = [label for label in shown["value"] if label in present]
     if "facet" in spec:
         panels = data["panel"].nunique()
         columns = next((count for count in (panels, 4, 3, 2) if count <= 4 and panels % count == 0), 4)

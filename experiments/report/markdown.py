@@ -117,12 +117,9 @@ def traffic(results: Results, collective: str, bytes_: str) -> str:
     """Return the time of every method that has one, and what leaves hosts, on every topology."""
     case = (_known(collective, results.collectives), float(parse_size(bytes_)))
     found = [results.cases.get((topology, *case), {}) for topology in results.topologies]
-    lines = (
-        [_code(series.label), *(_traffic(rows.get(series.number, ABSENT)) for rows in found)]
-        for series in results.series
-    )
+    said = {one.label: [_traffic(rows.get(one.number, ABSENT)) for rows in found] for one in results.series}
     head = ["method", *map(_code, results.short.values())]
-    return lines_of(head, (line for line in lines if any(line[1:])))
+    return lines_of(head, ([_code(label), *cells] for label, cells in said.items() if any(cells)))
 
 
 def _traffic(row: Row) -> str:

@@ -17,7 +17,7 @@ from markupsafe import Markup
 
 from tutti.experiments.registry import METHODS
 from tutti.experiments.report.bottleneck import Bottlenecks, bottlenecks
-from tutti.experiments.report.charts import Figure, measures, run_charts
+from tutti.experiments.report.charts import Figure, columns, measures, page_charts, run_specs
 from tutti.experiments.report.comparisons import (
     case_table,
     exact_sentence,
@@ -43,11 +43,10 @@ from tutti.experiments.report.panels import (
 )
 from tutti.experiments.report.results import TIE, Results, Row, read_results
 from tutti.experiments.report.seeds import seed_panels, seed_table, seeds
-from tutti.experiments.report.series import LOOKS
+from tutti.experiments.report.series import LOOKS, TEMPLATES
 from tutti.experiments.report.standings import GAP_RULES, sentences
 from tutti.experiments.report.switch_over import switch_table
 from tutti.experiments.report.tables import (
-    TEMPLATES,
     TEXTS,
     PageBlock,
     PageTable,
@@ -127,35 +126,39 @@ def write_page(shown: Mapping[str, Any], page: Path) -> Path:
 
 def contents(results: Results) -> dict[str, Any]:
     """Return the contents of the page of a run, by the names of the template's variables."""
-    used = {name: _used(results, name) for name in results.topologies}
+    ran = results.rows.groupby("topology", sort=False).collective.agg(set)
+    ordered = {name: [what for what in results.collectives if what in own] for name, own in ran.items()}
+    used = {name: {what: usages(results, name, what) for what in own} for name, own in ordered.items()}
     least = {(name, what): least_tb(found) for name, own in used.items() for what, found in own.items()}
-    rows, shown = run_rows(results, least), shown_topologies(results)
-    networks = {name: _network(results, name, used[name]) for name in shown}
+    rows, ends = run_rows(results, least), results.rows.topology.value_counts(sort=False).cumsum()
+    # The topologies that have a section: the first, and those that all fit.
+    shown = [name for place, (name, end) in enumerate(ends.items()) if place == 0 or end <= LIMITS.rows]
+    kept = {name: chain.from_iterable(one.shown for one in used[name].values()) for name in shown}
+    networks = {name: next((one.topology for one in kept[name]), results.networks[name]) for name in shown}
     drawn = {name: bottlenecks(networks[name], used[name], results.collectives.index) for name in shown}
     topologies = [_section(results, name, used[name], networks[name], drawn[name], rows) for name in shown]
     left = "Left out: the rows of more topologies than fit here are in results.csv."
-    topologies += [
-        Section(name, lead=[left], id=f"t{place}")
-        for place, name in enumerate(results.topologies[len(shown) :], len(shown))
-    ]
-    meanings = summaries(results)
-    methods = {method: Markup("{}.").format(meaning) for method, meaning in meanings.items()}
-    words = Section(
-        "Words of this page", words=explained(TEXTS["words"]) | methods, id="glossary", folded=True
-    )
+    others = enumerate(results.topologies[len(shown) :], len(shown))
+    topologies += [Section(name, lead=[left], id=f"t{place}") for place, name in others]
+    panels = list(rows.panel.unique()) if len(rows) else []
+    wrong = int((results.rows.ok & (results.rows.gap < -TIE)).sum())  # faster than their bounds
+    claims = counted(wrong, "row")
+    # A method that this version lacks is left out.
+    summaries = {one.method: METHODS[one.method].summary for one in results.series if one.method in METHODS}
+    methods = {method: Markup("{}.").format(meaning) for method, meaning in summaries.items()}
+    names = [f"{one.method} {one.options}".strip() for one in results.series]
+    kinds = [": ".join(filter(None, (one.kind, summaries.get(one.method)))) for one in results.series]
+    meanings = explained(TEXTS["words"]) | methods
+    words = Section("Words of this page", words=meanings, id="glossary", folded=True)
     return {
         "title": f"{results.name}: tutti report",
         "heading": results.name,
         "answer": [*filter(None, [*sentences(results), exact_sentence(results)])],
-        "alarm": alarm(results),
+        "alarm": TEXTS["page"]["wrong"].format(claims, "claims" if wrong == 1 else "claim") if wrong else "",
         "picture": picture_of(results),
         "lead": lead(results, len(shown)),
         "series": results.series,
-        "tips": [
-            "\n".join(filter(None, (f"{one.method} {one.options}".strip(), ": ".join(filter(None, kind)))))
-            for one in results.series
-            for kind in [(one.kind, meanings.get(one.method))]
-        ],
+        "tips": ["\n".join(filter(None, both)) for both in zip(names, kinds, strict=True)],
         "picks": [
             *(
                 (name, name, [("", "all"), *((str(place), text) for place, text in enumerate(texts))])
@@ -168,29 +171,10 @@ def contents(results: Results) -> dict[str, Any]:
         "key": TEXTS["page"]["key"] + TEXTS["page"]["shaded"] * (len(results.tries) > 0),
         "sections": [_summary(results, least, drawn), *_glance(results), *topologies, words],
         "manifest": list(manifest_lines(results.manifest)),
-        "charts": run_charts(results.series, rows),
+        "charts": page_charts(run_specs(), results.series, panels) | {"rows": columns(rows)},
         "rows": rows,
         "measures": measures(results),
     }
-
-
-def _used(results: Results, name: str) -> dict[str, Usages]:
-    """Return the use of links by the schedules of each collective that ran on a topology."""
-    ran = set(results.rows.collective[results.rows.topology == name])
-    return {what: usages(results, name, what) for what in results.collectives if what in ran}
-
-
-def _network(results: Results, name: str, used: Mapping[str, Usages]) -> Topology | None:
-    """Return a network, as the files of its schedules have it or else by its name."""
-    networks = (usage.topology for found in used.values() for usage in found.shown)
-    return next(networks, results.networks[name])
-
-
-def alarm(results: Results) -> str:
-    """Return a warning if rows are faster than their lower bounds, otherwise an empty text."""
-    wrong = int((results.rows.ok & (results.rows.gap < -TIE)).sum())
-    said = "claims" if wrong == 1 else "claim"
-    return TEXTS["page"]["wrong"].format(counted(wrong, "row"), said) if wrong else ""
 
 
 def lead(results: Results, sections: int) -> str:
@@ -214,11 +198,9 @@ def _summary(results: Results, least: Mapping[Any, Any], drawn: Mapping[str, Bot
     spread = seeds(results)
     sizes = results.frame.size_bytes[results.frame.ok]
     largest = summary(results, sizes.max()) if sizes.nunique() > 1 else None
-    gains = [
-        (f"t{results.topologies.index(name)}", [results.short[name], *found.gain.cells])
-        for name, found in drawn.items()
-        if found.gain
-    ]
+    gained = {name: found.gain for name, found in drawn.items() if found.gain}
+    places = {name: f"t{results.topologies.index(name)}" for name in gained}
+    gains = [(places[name], [results.short[name], *gain.cells]) for name, gain in gained.items()]
     blocks = [
         *block("ranking", method_table(results, least)),
         *block("exact", over_exact(results)),
@@ -241,12 +223,12 @@ def _glance(results: Results) -> list[Section]:
     if len(results.topologies) < GAP_RULES.fewest_networks or len(results.series) < 2:
         return []
     blocks: list[PageBlock] = []
-    for collective in results.collectives:
-        sizes = results.rows.size_bytes[results.rows.collective == collective]
-        blocks += block("nearest", nearest(results, collective), collective=collective)
-        for bytes_ in dict.fromkeys([sizes.max(), sizes.min()]):
-            folded, words = bytes_ < sizes.max(), {"collective": collective, "size": size(bytes_)}
-            blocks += block("map", gap_map(results, collective, bytes_), folded=folded, **words)
+    for what in results.collectives:
+        sizes = results.rows.size_bytes[results.rows.collective == what]
+        blocks += block("nearest", nearest(results, what), collective=what)
+        for each in dict.fromkeys([sizes.max(), sizes.min()]):
+            drawn, folded = gap_map(results, what, each), each < sizes.max()
+            blocks += block("map", drawn, folded=folded, collective=what, size=size(each))
     return [Section("At a glance", blocks, id="glance")]
 
 
@@ -279,18 +261,6 @@ def picture_of(results: Results) -> Panel | None:
     return Panel(title, "", Figure("heat", title, {"collective": collective, "size_bytes": bytes_}))
 
 
-def shown_topologies(results: Results) -> list[str]:
-    """Return the topologies that have a section with content: the first, and more while their rows fit."""
-    ends = results.rows.topology.value_counts(sort=False).cumsum()
-    return [name for place, (name, end) in enumerate(ends.items()) if place == 0 or end <= LIMITS.rows]
-
-
-def summaries(results: Results) -> dict[str, str]:
-    """Return the summary of each method of a run; a method that this version lacks is left out."""
-    names = dict.fromkeys(series.method for series in results.series)
-    return {name: METHODS[name].summary for name in names if name in METHODS}
-
-
 def _section(
     results: Results,
     name: str,
@@ -306,11 +276,10 @@ def _section(
     more = "Choose the measure under Filter and legend. " if len(measures(results)) > 1 else ""
     lines: dict[str, Any] = {"frontier": "", "least": ""}
     if len(rows):  # the meaning of the solid and the dashed line in charts of T_B against T_L, if drawn
-        timed = rows[rows.topology == name]
-        if timed.groupby("collective").frontier.sum().max() > 1:
-            lines["frontier"] = TEXTS["pareto"]["joined"]
-        if timed.least_tb.notna().any():
-            lines["least"] = TEXTS["pareto"]["dashed"]
+        timed, texts = rows[rows.topology == name], TEXTS["pareto"]
+        several = timed.groupby("collective").frontier.sum().max() > 1
+        dashed = timed.least_tb.notna().any()
+        lines = {"frontier": texts["joined"] if several else "", "least": texts["dashed"] if dashed else ""}
     blocks = [
         *block("algbw", *(algbw_panel(*one) for one in each), measures=more),
         *block("pareto", *(pareto_panel(*one) for one in each), **lines),
@@ -325,7 +294,14 @@ def _section(
         *block("links", *chain(*(usage_panels(*one) for one in replayed)), looks="maps", folded=True),
     ]
     place = results.topologies.index(name)
-    facts, bounds = network_facts(network, next(own.itertuples())), list(_bound_facts(own, list(used)))
+    facts, bounds = network_facts(network, next(own.itertuples())), []
+    for collective in used:  # the algbw that is proven to be out of reach at the largest size
+        bounded = own[(own.collective == collective) & (own.bound_us > 0)]
+        if len(bounded):
+            last = bounded.loc[bounded.size_bytes.idxmax()]
+            algbw = number(last.size_bytes / last.bound_us / 1e3)
+            what = f"{collective} of {size(last.size_bytes)}"
+            bounds.append(f"{what}: at most {algbw} GB/s ({last.bound_kind} bound)")
     said = [f"{', '.join(facts)}.", *([f"{'; '.join(bounds)}."] if bounds else [])]
     return Section(name, blocks, said, id=f"t{place}", looks=f"topology t{place}", folded=place > 0)
 
@@ -335,14 +311,13 @@ def network_facts(topology: Topology | None, row: Row) -> list[str]:
     if topology is None:
         counts = (("node", row.nodes), ("switch", row.switches), ("link", row.links))
         return [counted(int(value), word) for word, value in counts if pd.notna(value)]
-    degree, out = topology.degree, topology.out_degrees[: topology.num_ranks].tolist()
-    degrees, same = _range(out, str), min(out) == max(out)
-    ranks = "a rank" if same else "the ranks"
+    out = topology.out_degrees[: topology.num_ranks].tolist()
+    of_each = "out-degree of a rank" if min(out) == max(out) else "out-degrees of the ranks"
     return [
         counted(topology.num_ranks, "rank"),
         counted(topology.num_switches, "switch"),
         counted(topology.num_links, "link"),
-        f"degree {degree}" if degree is not None else f"out-degree{'' if same else 's'} of {ranks} {degrees}",
+        f"{of_each} {_range(out, str)}" if topology.degree is None else f"degree {topology.degree}",
         f"{_range(topology.bandwidth, format_bandwidth)} and {_range(topology.alpha, format_time)} a link",
     ]
 
@@ -350,16 +325,6 @@ def network_facts(topology: Topology | None, row: Row) -> list[str]:
 def _range(values: Any, text: Callable[[Any], str]) -> str:
     low, high = min(values), max(values)
     return text(low) if low == high else f"{text(low)} to {text(high)}"
-
-
-def _bound_facts(rows: pd.DataFrame, collectives: list[str]) -> Iterator[str]:
-    """Yield, for each collective, the algbw that is proven to be out of reach at the largest size."""
-    for collective in collectives:
-        bounded = rows[(rows.collective == collective) & (rows.bound_us > 0)]
-        if len(bounded):
-            last = bounded.loc[bounded.size_bytes.idxmax()]
-            algbw = number(last.size_bytes / last.bound_us / 1e3)
-            yield f"{collective} of {size(last.size_bytes)}: at most {algbw} GB/s ({last.bound_kind} bound)"
 
 
 def manifest_lines(manifest: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
@@ -371,11 +336,10 @@ def manifest_lines(manifest: Mapping[str, Any], prefix: str = "") -> Iterator[tu
     [('machine.cores', '2'), ('seeds', '0, 1')]
     """
     for key, value in manifest.items():
-        if isinstance(value, list) and any(isinstance(entry, Mapping) for entry in value):
-            value = {str(place): entry for place, entry in enumerate(value, 1)}
+        if isinstance(value, list):
+            tables = any(isinstance(entry, Mapping) for entry in value)
+            value = dict(enumerate(value, 1)) if tables else ", ".join(map(str, value))
         if isinstance(value, Mapping):
             yield from manifest_lines(value, f"{prefix}{key}.")
-        elif isinstance(value, list):
-            yield f"{prefix}{key}", ", ".join(map(str, value))
         else:
             yield f"{prefix}{key}", "" if value is None else str(value)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -61,8 +62,6 @@ def run_rows(results: Results, least: LeastTB) -> pd.DataFrame:
     slowest = results.tries.groupby(["case", "number"]).time_us.max()
     bounds = [least[pair] for pair in frame[PAIR].itertuples(index=False, name=None)]
     optimal = [is_tb_optimal(row, bound) for row, bound in zip(frame.itertuples(), bounds, strict=True)]
-    looks = [_looks(own) for _, own in frame.groupby(PAIR)]
-    near = [None if math.isnan(gap) else SHADES[bisect_left(NEAR, gap)] for gap in frame.open]
     return frame[["topology"]].assign(
         network=network,
         collective=frame.collective,
@@ -79,13 +78,13 @@ def run_rows(results: Results, least: LeastTB) -> pd.DataFrame:
         share_percent=(100 / (1 + frame.open)).where(frame.open > -1),
         gap_percent=(100 * frame.open).clip(0),
         gap=frame.open.map(percent),
-        near=near,
+        near=[None if math.isnan(gap) else SHADES[bisect_left(NEAR, gap)] for gap in frame.open],
         seconds=frame.synth_s.clip(1e-4),
         **frame[POINT],
         tb=frame.tb_exact.where(frame.tb_exact != ""),
         tb_optimal=np.where(optimal, "yes", "no"),
         least_tb=pd.Series(bounds, frame.index).astype(float),
-        **pd.concat(looks),
+        **pd.concat(_looks(own) for _, own in frame.groupby(PAIR)),
     )
 
 
@@ -97,15 +96,11 @@ def _looks(own: pd.DataFrame) -> pd.DataFrame:
     same = points.groupby(POINT)
     place, more = same.cumcount(), same.number.transform("size") - 1
     beside = (place - more / 2) * more.clip(upper=3) / more.clip(lower=1)
-    return (
-        _twins(curves)
-        .loc[own.number]
-        .set_index(own.index)
-        .assign(
-            step_point=own.index.isin(points.index),
-            frontier=own.index.isin(points.index[on_frontier(points)]),
-            beside=beside.reindex(own.index, fill_value=0.0),
-        )
+    twins = _twins(curves).loc[own.number].set_index(own.index)
+    return twins.assign(
+        step_point=own.index.isin(points.index),
+        frontier=own.index.isin(points.index[on_frontier(points)]),
+        beside=beside.reindex(own.index, fill_value=0.0),
     )
 
 
@@ -113,14 +108,10 @@ def _twins(curves: pd.DataFrame) -> pd.DataFrame:
     """Return for each column how many `twins` coincide with it, itself included, and its place among them."""
     first: dict[object, object] = {}
     for name, own in curves.items():
-        known = (other for other in dict.fromkeys(first.values()) if _coincide(own, curves[other]))
-        first[name] = next(known, name)
+        close = partial(np.allclose, own, rtol=GAP_RULES.coincide, atol=0, equal_nan=True)
+        first[name] = next((other for other in dict.fromkeys(first.values()) if close(curves[other])), name)
     groups = pd.Series(first).groupby(pd.Series(first))
     return pd.DataFrame({"twin": groups.cumcount(), "twins": groups.transform("size")})
-
-
-def _coincide(one: pd.Series[float], other: pd.Series[float]) -> bool:
-    return np.allclose(one, other, rtol=GAP_RULES.coincide, atol=0, equal_nan=True)
 
 
 def on_frontier(points: pd.DataFrame) -> pd.Series[bool]:
@@ -159,32 +150,25 @@ def algbw_panel(results: Results, topology: str, collective: str) -> Panel:
 def pareto_panel(results: Results, topology: str, collective: str) -> Panel:
     """Return T_B against T_L of the step schedules, with the frontier and the least T_B there can be."""
     timed = results.timed(topology, collective)
-    without = _left_out(results, timed)
+    left = timed[(timed.clock != "") & timed[POINT].isna().any(axis=1)]
+    overlap = (left.clock == Clock.STEP) & left.tb_factor.notna()
+    reasons = (left.clock + " clock: no steps").mask(overlap, "steps overlap")
+    reasons = reasons.where(left.tl_steps.isna(), "no T_B: links differ")
+    labels = left.number.map(lambda number: results.series[number].label).groupby(reasons, sort=False)
+    texts = [f"{', '.join(own.unique())} ({reason})" for reason, own in labels]
+    without = f"Left out: {'; '.join(texts)}." if texts else ""
     if timed.dropna(subset=POINT).empty:
         return panel_of(results, collective, None, f"No step schedule with a T_B. {without}".strip())
     figure = _figure("pareto", "T_B against T_L", topology, collective, step_point=1)
     return panel_of(results, collective, figure, without)
 
 
-def _left_out(results: Results, timed: pd.DataFrame) -> str:
-    """Return a sentence on the series that have a time but no T_L or T_B, and why; empty without any."""
-    left = timed[(timed.clock != "") & timed[POINT].isna().any(axis=1)]
-    overlap = (left.clock == Clock.STEP) & left.tb_factor.notna()
-    reasons = (left.clock + " clock: no steps").mask(overlap, "steps overlap")
-    reasons = reasons.where(left.tl_steps.isna(), "no T_B: links differ")
-    texts = [
-        f"{', '.join(results.series[number].label for number in numbers.unique())} ({reason})"
-        for reason, numbers in left.number.groupby(reasons, sort=False)
-    ]
-    return f"Left out: {'; '.join(texts)}." if texts else ""
-
-
 def effort_panel(results: Results, topology: str, collective: str) -> Panel:
     """Return the gap against the synthesis time: a point a series, a line over its sizes."""
     if results.timed(topology, collective)[["synth_s", "gap"]].isna().any(axis=1).all():
         return panel_of(results, collective, None, "No method has both a synthesis time and a gap.")
-    figure = _figure("effort", "gap against synthesis time", topology, collective)
-    return panel_of(results, collective, figure)
+    told = "gap against synthesis time"
+    return panel_of(results, collective, _figure("effort", told, topology, collective))
 
 
 def search_panel(results: Results, topology: str, collective: str) -> Panel | None:
@@ -266,9 +250,7 @@ def shares(
     ends
         From where to where the curves go; None: each from its first value to the largest of all.
     """
-    curves = pd.DataFrame(
-        {one.number: pd.Series(sorted(values), dtype=float) for one, values in found.items()}
-    )
+    curves = pd.DataFrame({one.number: pd.Series(sorted(own), dtype=float) for one, own in found.items()})
     most, twins, rows = ends[1] if ends else curves.max().max(), _twins(curves), []
     for one in found:
         values = curves[one.number].dropna()
@@ -289,33 +271,28 @@ def frontier_panels(results: Results) -> list[Panel]:
     frame, panels = results.frame.assign(degree=results.frame.topology.map(degrees)), []
     shown = (Kind.ALLGATHER, Kind.REDUCE_SCATTER)  # Moore's bound and (N - 1)/N hold for these as they are
     frame = frame[frame.ok & frame.collective.isin(shown)].dropna(subset=[*POINT, "nodes", "degree"])
-    groups = frame.drop_duplicates([*PAIR, "number", "nodes"]).groupby(
-        ["nodes", "degree", "collective"], sort=False
-    )
+    frame = frame.drop_duplicates([*PAIR, "number", "nodes"])
+    groups = frame.groupby(["nodes", "degree", "collective"], sort=False)
     for (nodes, degree, collective), own in sorted(groups, key=lambda group: group[0][:2]):
         if own.topology.nunique() > 1:
             title = f"{collective}, {nodes:,.0f} nodes of degree {degree:.0f}"
             moore, least = moore_optimal_steps(int(nodes), int(degree)), bandwidth_factor(int(nodes))
-            data = _frontier_rows(results, own).assign(moore=moore, least_tb=float(least))
+            network = own.topology.str.partition("?")[0]
+            names = network.groupby([own.tl_steps, own.tb_factor])  # the first at a point speaks for all
+            more = names.transform("nunique") - 1
+            data = pd.DataFrame(
+                {
+                    "network": network,
+                    "method": own.number.map(lambda number: results.series[number].label),
+                    "series": own.number,
+                    **own[POINT],
+                    "tb": own.tb_exact,
+                    "name": names.transform("first") + (" + " + more.map(str) + " more").where(more > 0, ""),
+                    "frontier": on_frontier(own),
+                    "moore": moore,
+                    "least_tb": float(least),
+                }
+            )
             figure = Figure("frontier", f"T_B against T_L, {title}", data=data)
             panels.append(panel_of(results, collective, figure, title=title))
     return panels
-
-
-def _frontier_rows(results: Results, own: pd.DataFrame) -> pd.DataFrame:
-    """Return a row a network and method; the first of several at one point speaks for all."""
-    network = own.topology.str.partition("?")[0]
-    names = network.groupby([own.tl_steps, own.tb_factor])
-    more = names.transform("nunique") - 1
-    name = names.transform("first") + (" + " + more.map(str) + " more").where(more > 0, "")
-    return pd.DataFrame(
-        {
-            "network": network,
-            "method": own.number.map(lambda number: results.series[number].label),
-            "series": own.number,
-            **own[POINT],
-            "tb": own.tb_exact,
-            "name": name,
-            "frontier": on_frontier(own),
-        }
-    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -141,11 +141,8 @@ class Results:
     @cached_property
     def base(self) -> frozenset[int]:
         """The series of the baseline: all of a method, or the one of that label or with those options."""
-        return frozenset(
-            one.number
-            for one in self.series
-            if self.baseline in (one.method, one.label, f"{one.method} {one.options}".strip())
-        )
+        names = {one: (one.method, one.label, f"{one.method} {one.options}".strip()) for one in self.series}
+        return frozenset(one.number for one, own in names.items() if self.baseline in own)
 
     @cached_property
     def frame(self) -> pd.DataFrame:
@@ -191,10 +188,8 @@ class Results:
         and its `time_us`.
         """
         rows = self.rows[self.rows.ok]
-        courses = [
-            [entry.split() for entry in row.course.split("; ") if entry] or [(row.synth_s, row.time_us)]
-            for row in rows.itertuples()
-        ]
+        single = zip(rows.course, rows.synth_s, rows.time_us, strict=True)
+        courses = [[one.split() for one in text.split("; ") if one] or [own] for text, *own in single]
         entries = pd.Series(courses, rows.index, dtype=object)
         found = rows[[*CASE, "case", "number"]].assign(course=entries).explode("course", ignore_index=True)
         found["seconds"] = found.course.str[0].astype(float).fillna(0.0)
@@ -264,15 +259,11 @@ def _name(directory: Path, manifest: Mapping[str, Any]) -> str:
 
 def _rows(directory: Path) -> list[dict[str, Any]]:
     """Return the rows of a run that say what they are about, None where a cell is empty."""
-    readers: dict[str, Callable[[], pd.DataFrame]] = {
-        PARQUET: lambda: read_frame(directory),
-        CSV: lambda: read_csv(directory / CSV),
-    }
-    read = next((read for name, read in readers.items() if (directory / name).exists()), None)
-    if read is None:
+    kind = next((name for name in (PARQUET, CSV) if (directory / name).exists()), None)
+    if kind is None:
         raise InputError(f"{directory}: no {PARQUET} or {CSV}; give the directory of a finished run")
     try:
-        frame = read().astype(object)
+        frame = (read_frame(directory) if kind == PARQUET else read_csv(directory / CSV)).astype(object)
     except pd.errors.EmptyDataError:
         return []
     except (InputError, ValueError) as error:

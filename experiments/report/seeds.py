@@ -64,9 +64,8 @@ def seeds(results: Results) -> list[Row]:
     bounds = results.frame[["case", "number", "lower_us"]]
     tries = results.tries.merge(bounds, on=["case", "number"]).dropna(subset="lower_us")
     count = tries.groupby(["case", "number"]).seed.transform("size")
-    tries = tries[
-        count == count.where(count >= GAP_RULES.fewest_seeds).groupby(tries.number).transform("max")
-    ]
+    enough = count.where(count >= GAP_RULES.fewest_seeds)
+    tries = tries[count == enough.groupby(tries.number).transform("max")]
     gaps = np.log((tries.time_us / tries.lower_us - 1).clip(0) + GAP_RULES.shift)
     rows: list[dict[str, Any]] = []
     first = pd.DataFrame()
@@ -95,14 +94,6 @@ def seeds(results: Results) -> list[Row]:
     return list(pd.DataFrame(rows).itertuples())
 
 
-def _verdict(apart: FloatArray | None) -> str:
-    """Return whether the difference to the first series is more than chance."""
-    if apart is None:
-        return "compared with"
-    low, _, high = np.log(apart)
-    return "larger" if low > TIE else "smaller" if high < -TIE else "no different"
-
-
 def seed_table(standings: Sequence[Row]) -> PageTable | None:
     """Return the spread of each seeded method; None where there is none."""
     rows = [(f"s{one.series.number}", _cells(one)) for one in standings]
@@ -112,7 +103,11 @@ def seed_table(standings: Sequence[Row]) -> PageTable | None:
 def _cells(one: Row) -> list[Cell | str]:
     low, mean, high = (percent(end - GAP_RULES.shift) for end in one.gap)
     once = [seconds(end) for end in one.synthesis]
-    apart = "" if one.apart is None else "{1:.3f} ({0:.3f} to {2:.3f})".format(*one.apart)
+    apart, verdict = "", "compared with"
+    if one.apart is not None:
+        least, _, most = np.log(one.apart)
+        apart = "{1:.3f} ({0:.3f} to {2:.3f})".format(*one.apart)
+        verdict = "larger" if least > TIE else "smaller" if most < -TIE else "no different"  # than by chance
     return [
         Cell(one.series.label, series=one.series),
         str(one.count),
@@ -123,7 +118,7 @@ def _cells(one: Row) -> list[Cell | str]:
         f"{once[1]} ({once[0]} to {once[2]})",
         apart,
         str(one.common or ""),
-        _verdict(one.apart),
+        verdict,
     ]
 
 
@@ -131,24 +126,20 @@ def seed_panels(standings: Sequence[Row]) -> list[Panel]:
     """Return how the gap of each series compares with the first's, and the synthesis times."""
     if len(standings) < 2:
         return []
-    rows = pd.DataFrame(map(_record, standings))
-    told = {
-        "seeds": f"gap of each method over that of {standings[0].series.label}",
-        "seed times": "synthesis time of each method",
-    }
-    return [
-        Panel("", "", Figure(name, f"{text}, with confidence intervals", data=rows))
-        for name, text in told.items()
-    ]
-
-
-def _record(one: Row) -> dict[str, object]:
-    ends = ("low", "mean", "high")
-    apart = np.ones(3) if one.apart is None else one.apart
-    return {
-        **one.series.columns,
-        **{f"gap_{end}": power for end, power in zip(ends, apart, strict=True)},
-        **{f"time_{end}": power for end, power in zip(ends, one.synthesis, strict=True)},
-        "told": f"{percent(one.gap[1] - GAP_RULES.shift)} %, {one.cases} cases",
-        "synthesis": seconds(one.synthesis[1]),
-    }
+    ends, rows = ("low", "mean", "high"), []
+    for one in standings:
+        apart = np.ones(3) if one.apart is None else one.apart
+        rows.append(
+            {
+                **one.series.columns,
+                **{f"gap_{end}": power for end, power in zip(ends, apart, strict=True)},
+                **{f"time_{end}": power for end, power in zip(ends, one.synthesis, strict=True)},
+                "told": f"{percent(one.gap[1] - GAP_RULES.shift)} %, {one.cases} cases",
+                "synthesis": seconds(one.synthesis[1]),
+            }
+        )
+    data, said = pd.DataFrame(rows), "with confidence intervals"
+    gaps = f"gap of each method over that of {standings[0].series.label}, {said}"
+    times = f"synthesis time of each method, {said}"
+    figures = (Figure("seeds", gaps, data=data), Figure("seed times", times, data=data))
+    return [Panel("", "", figure) for figure in figures]

@@ -16,9 +16,8 @@ LINKS = ("bandwidth", "alpha")
 """Settings of links in a topology's text. All else that follows its ``?`` changes the network itself
 (failures, subsets of ranks) and stays."""
 
-LOOKS: Mapping[str, Any] = tomllib.loads(
-    Path(__file__).with_name("templates").joinpath("looks.toml").read_text(encoding="utf-8")
-)
+TEMPLATES = Path(__file__).parent / "templates"
+LOOKS: Mapping[str, Any] = tomllib.loads((TEMPLATES / "looks.toml").read_text(encoding="utf-8"))
 """Colours, markers and dashes, and the theme of charts."""
 LIMITS = frozenset({"time_limit", "memory"})
 """Options that do not change the algorithm. If all series of a method have one, their labels leave it out."""

@@ -69,9 +69,8 @@ def ranking(results: Results, least: LeastTB | None = None) -> pd.DataFrame:
     by, own = timed.groupby("number"), gaps.groupby("number")
     worst = gaps.loc[own.open.idxmax()].set_index("number")
     where = [f"{row.topology}, {row.collective}, {size(row.size_bytes)}" for row in worst.itertuples()]
-    tb = timed.assign(
-        least=[(least or {}).get(pair) for pair in timed[CASE[:2]].itertuples(index=False, name=None)]
-    )
+    pairs = timed[CASE[:2]].itertuples(index=False, name=None)
+    tb = timed.assign(least=[(least or {}).get(pair) for pair in pairs])
     tb = tb[(tb.tb_exact != "") & tb.least.notna()]
     reached = pd.Series([is_tb_optimal(row, row.least) for row in tb.itertuples()], tb.index, dtype=float)
     made = results.rows.dropna(subset="synth_s")

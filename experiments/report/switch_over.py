@@ -112,18 +112,13 @@ def switch_overs(results: Results) -> Iterator[SwitchOver]:
             timed = results.timed(topology, collective)
             times = timed.pivot(index="size_bytes", columns="number", values="time_us")
             if min(times.shape) > 1:
-                cells: dict[float, dict[int, Row]] = {}
-                for row in timed.itertuples():
-                    cells.setdefault(row.size_bytes, {})[row.number] = row
+                known = results.panel(topology, collective)
+                cells = {m: {key: row for key, row in known[m].items() if row.ok} for m in times.index}
                 losses = (times.div(times.min(axis=1), axis=0) - 1).dropna(axis=1).max()
-                yield SwitchOver(
-                    topology,
-                    collective,
-                    (size(min(cells)), size(max(cells))),
-                    tuple(_stretches(results.series, cells, network if alike else None)),
-                    None if losses.empty else results.series[losses.idxmin()],
-                    percent(losses.min()),
-                )
+                stretches = tuple(_stretches(results.series, cells, network if alike else None))
+                alone = None if losses.empty else results.series[losses.idxmin()]
+                ends = (size(min(cells)), size(max(cells)))
+                yield SwitchOver(topology, collective, ends, stretches, alone, percent(losses.min()))
 
 
 def switch_table(results: Results) -> PageTable | None:
@@ -134,16 +129,13 @@ def switch_table(results: Results) -> PageTable | None:
         looks = f"t{place} k{results.collectives.index(one.collective)}"
         name = Cell(results.short[one.topology], tip=one.topology, link=f"t{place}")
         alone = "" if one.alone is None else one.alone.label
-        rows.append((looks, [name, one.collective, Cell(" ".join(_story(one)), "where"), alone, one.loss]))
+        story = [one.sizes[0]]
+        for part in one.stretches:
+            change = f"│ {part.since} │ " if part.since else ""
+            story.append(change + part.series.label + (f" (+ {len(part.also)})" if part.also else ""))
+        told = Cell(" ".join([*story, one.sizes[1]]), "where")
+        rows.append((looks, [name, one.collective, told, alone, one.loss]))
     return PageTable.of("switch", rows) if rows else None
-
-
-def _story(one: SwitchOver) -> Iterator[str]:
-    yield one.sizes[0]
-    for part in one.stretches:
-        change = f"│ {part.since} │ " if part.since else ""
-        yield change + part.series.label + (f" (+ {len(part.also)})" if part.also else "")
-    yield one.sizes[1]
 
 
 def _stretches(series: Sequence[Series], cells: Cells, network: Topology | None) -> Iterator[Stretch]:
@@ -165,18 +157,12 @@ def _runs(cells: Cells) -> list[tuple[list[int], float, float]]:
     for bytes_, rows in cells.items():
         fastest = sorted(key for key, row in rows.items() if row.won)
         common = [key for key in runs[-1][0] if key in fastest] if runs else []
-        if common:
-            runs[-1] = (common, runs[-1][1], bytes_)
-        else:
-            runs.append((fastest, bytes_, bytes_))
+        runs.append((common, runs.pop()[1], bytes_) if common else (fastest, bytes_, bytes_))
     return runs
 
 
 def _envelope(
-    lines: Mapping[int, TimeLine],
-    before: Sequence[int],
-    after: Sequence[int],
-    ends: tuple[Fraction, Fraction],
+    lines: Mapping[int, TimeLine], before: Sequence[int], after: Sequence[int], ends: Sequence[Fraction]
 ) -> list[tuple[int, Fraction, Fraction, bool]]:
     """Return which become the fastest from one size to another, and where, as a `Stretch` has it.
 
@@ -202,28 +188,26 @@ def _envelope(
         if times[least] < times[here]:
             steps.append((least, low, low, lines[here].exact and lines[least].exact))
             here = least
-    return steps if here in after else [(after[0], *ends, False)]
+    return steps if here in after else [(after[0], ends[0], ends[1], False)]
 
 
 def _lines(cells: Cells, ends: tuple[float, float], network: Topology | None) -> dict[int, TimeLine]:
     """Return the line of each series that has one between two neighbouring sizes."""
     low, high = (cells[end] for end in ends)
-    pairs = {key: (row, high[key]) for key, row in low.items() if key in high}
-    found = {key: _exact_line(*pair, network) or _measured_line(cells, *pair) for key, pair in pairs.items()}
+    found = {key: _line(cells, row, high[key], network) for key, row in low.items() if key in high}
     return {key: line for key, line in found.items() if line is not None}
 
 
-def _exact_line(low: Row, high: Row, network: Topology | None) -> TimeLine | None:
-    """Return T_L α + T_B M/B if it is the time of both rows, which are of schedules of that cost."""
-    if network is None or (low.tl_steps, low.tb_exact) != (high.tl_steps, high.tb_exact) or not low.tb_exact:
-        return None
-    slope = Fraction(low.tb_exact) / Fraction(network.node_bandwidth or 0)
-    line = TimeLine(Fraction(low.tl_steps) * network.alpha[0] * MICRO, slope * MICRO, exact=True)
-    return line if line.meets(low) and line.meets(high) else None
+def _line(cells: Cells, low: Row, high: Row, network: Topology | None) -> TimeLine | None:
+    """Return T_L α + T_B M/B if it is the time of both rows, which are of schedules of that cost.
 
-
-def _measured_line(cells: Cells, low: Row, high: Row) -> TimeLine | None:
-    """Return the line through two rows, if a third beside them lies on it too, all of one schedule."""
+    Or else return the line through both, if a third row beside them lies on it too, all of one schedule.
+    """
+    if network and low.tb_exact and (low.tl_steps, low.tb_exact) == (high.tl_steps, high.tb_exact):
+        slope = Fraction(low.tb_exact) / Fraction(network.node_bandwidth or 0)
+        line = TimeLine(Fraction(low.tl_steps) * network.alpha[0] * MICRO, slope * MICRO, exact=True)
+        if line.meets(low) and line.meets(high):
+            return line
     if not (math.isnan(low.slices) and math.isnan(high.slices) and low.schedule == high.schedule):
         return None
     x, y = Fraction(low.size_bytes), Fraction(high.size_bytes)

@@ -12,22 +12,19 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from markupsafe import Markup
 
 from tutti.experiments.report.results import TIE
-from tutti.experiments.report.series import Series
+from tutti.experiments.report.series import TEMPLATES, Series
 from tutti.topologies.units import MICRO, format_size
 
-TEMPLATES = Path(__file__).parent / "templates"
 TEXTS: Mapping[str, Any] = tomllib.loads((TEMPLATES / "texts.toml").read_text(encoding="utf-8"))
 
-SIGNS = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"} | {
-    sign: f"\\{sign}" for sign in "&%$#_{}"
-}
+SIGNS = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+SIGNS |= {sign: f"\\{sign}" for sign in "&%$#_{}"}
 GREEK = {"α": r"$\alpha$", "β": r"$\beta$", "–": "--", "−": "$-$", "×": r"$\times$", "≈": r"$\approx$"}
 
 
@@ -306,9 +303,7 @@ def number(value: float, digits: int = 4) -> str:
     >>> number(213.333333), number(0.00123456), number(1234567.0), number(4.0)
     ('213.3', '0.001235', '1,234,567', '4')
     """
-    if abs(value) >= 10**digits:
-        return f"{value:,.0f}"
-    return f"{value:.{digits}g}"
+    return f"{value:,.0f}" if abs(value) >= 10**digits else f"{value:.{digits}g}"
 
 
 def counted(value: int, word: str) -> str:

@@ -120,11 +120,9 @@ def usage_panels(results: Results, topology: str, collective: str, found: Usages
     looks, largest = f"k{results.collectives.index(collective)}", max(results.panel(topology, collective))
     panels = []
     for usage in found.shown:
-        told = f"{usage.series.label}, {collective}"
+        one, told = usage.series, f"{usage.series.label}, {collective}"
         drawn = (_matrix if has_matrix(usage.topology) else _histogram)(usage, told)
-        panels.append(
-            Panel(told, f"{looks} s{usage.series.number}", drawn, caption(usage, largest), usage.series)
-        )
+        panels.append(Panel(told, f"{looks} s{one.number}", drawn, caption(usage, largest), one))
     notes = found.notes if found.shown or found.notes else ("No method has a time.",)
     return panels + [Panel(collective, looks, None, " ".join(notes))] * bool(notes)
 
@@ -139,8 +137,7 @@ def _matrix(usage: LinkUtilisation, label: str) -> Figure:
     ends = {"source": usage.topology.source, "destination": usage.topology.target}
     links = pd.DataFrame(ends | {"busy": 100 * usage.share})
     data = links.groupby(list(ends), as_index=False).mean()
-    names = dict(enumerate(usage.topology.labels))
-    data["from"], data["to"] = (data[end].map(names) for end in ends)
+    data["from"], data["to"] = (data[end].map(usage.topology.labels.__getitem__) for end in ends)
     data["level"] = levels_of(data["busy"].to_numpy() / 100)
     return Figure("matrix", f"link utilisation, source by destination, {label}", data=data)
 
@@ -153,11 +150,8 @@ def levels_of(share: FloatArray) -> Int64Array:
 def _histogram(usage: LinkUtilisation, label: str) -> Figure:
     """Return how many links fall into each tenth, idle ones apart."""
     counts = np.bincount(levels_of(usage.share), minlength=LEVELS + 1)
-    data = {
-        "level": [level_name(level).removeprefix("busy ") for level in range(LEVELS + 1)],
-        "links": counts,
-        "percent": 100 * counts / max(1, counts.sum()),
-    }
+    names = [level_name(level).removeprefix("busy ") for level in range(LEVELS + 1)]
+    data = {"level": names, "links": counts, "percent": 100 * counts / max(1, counts.sum())}
     return Figure("histogram", f"histogram of link utilisation, {label}", data=pd.DataFrame(data))
 
 
@@ -205,17 +199,15 @@ def course_panel(results: Results, topology: str, collective: str, found: Usages
     if not shown:
         return None
     fastest = min(usage.time for usage in shown)
-    data = pd.concat([_course(usage, fastest) for usage in shown])
+    curves = []
+    for usage in shown:
+        ends = np.linspace(0.0, usage.time / fastest, len(usage.course) + 1)
+        curve = pd.DataFrame({"time": ends, "busy": 100 * np.append(usage.course, 0.0)})
+        own = {**usage.series.columns, "mean": 100 * float(usage.course.mean())}
+        curves.append(curve[curve.time <= DRAWN.time].assign(**own))
+    data = pd.concat(curves)  # from each moment on, as far as the chart goes
     figure = Figure("course", f"links busy over time, {topology}, {collective}", data=data)
     return panel_of(results, collective, figure, f"The fastest takes {seconds(fastest)} at {size(largest)}.")
-
-
-def _course(usage: LinkUtilisation, fastest: float) -> pd.DataFrame:
-    """Return the share of the links that is busy from each moment on, as far as the chart goes."""
-    ends = np.linspace(0.0, usage.time / fastest, len(usage.course) + 1)
-    data = pd.DataFrame({"time": ends, "busy": 100 * np.append(usage.course, 0.0)})
-    mean = 100 * float(usage.course.mean())
-    return data[data.time <= DRAWN.time].assign(**usage.series.columns, mean=mean)
 
 
 def traffic_panel(results: Results, topology: str, collective: str) -> Panel | None:
@@ -224,12 +216,10 @@ def traffic_panel(results: Results, topology: str, collective: str) -> Panel | N
     last = frame.sort_values("size_bytes", kind="stable").drop_duplicates("number", keep="last")
     last = last.sort_values("number")  # a schedule is the same at every size
     saved = TEXTS["traffic"]["saved"]
-    whole = {what: last[f"{own}_unicast"] for what, own in saved.items()}
-    parts = [
-        pd.DataFrame({"what": what, "series": last.number, "less": last[own], "whole": whole[what]})
-        for what, own in saved.items()
-    ]
-    data = pd.concat(parts).sort_values("series", kind="stable").dropna()
+    columns = {what: last[["number", own, f"{own}_unicast"]] for what, own in saved.items()}
+    parts = {what: own.set_axis(["series", "less", "whole"], axis=1) for what, own in columns.items()}
+    data = pd.concat(parts, names=["what"]).reset_index("what")
+    data = data.sort_values("series", kind="stable").dropna()
     if data.empty:
         return None
     if data.series.nunique() > 1:
@@ -314,16 +304,11 @@ def _sentence(step: BroadcastStep) -> str:
 
 def _picture(topology: Topology, step: BroadcastStep, caption: str) -> Markup:
     """Return the network: links that carry something, ranks that have all and, in another colour, get it."""
-    links = [
-        Mark(f"{name}: {step.sent[link]} of the shard", "felt") if link in step.sent else Mark(name)
-        for link, name in enumerate(link_names(topology))
-    ]
-    nodes = [
-        Mark(
-            f"rank {rank} holds {had if had == has else f'{had}, then {has}'} of the shard",
-            "c0" if had == 1 else "c2" if has == 1 else "",
-            str(rank),
-        )
-        for rank, (had, has) in enumerate(zip(step.before, step.after, strict=True))
-    ]
+    sent = {link: f": {part} of the shard" for link, part in step.sent.items()}
+    names = enumerate(link_names(topology))
+    links = [Mark(name + sent.get(link, ""), "felt" if link in sent else "") for link, name in names]
+    nodes = []
+    for rank, (had, has) in enumerate(zip(step.before, step.after, strict=True)):
+        held = f"rank {rank} holds {had if had == has else f'{had}, then {has}'} of the shard"
+        nodes.append(Mark(held, "c0" if had == 1 else "c2" if has == 1 else "", str(rank)))
     return marked(topology, links, nodes, f"broadcast of rank 0, {caption}")

@@ -15,10 +15,8 @@ from tutti.topologies.units import format_size
 BEST, BOUND = "best", "bound"
 SHOWN = (*MADE, BOUND)
 """The rows of a table of losses, in order."""
-HEADS = (
-    *("method", "fail", "made", "samples", "median loss", "p90", "worst", "median gap", "worst gap"),
-    "transfers changed",
-)
+HEADS = ["method", "fail", "made", "samples", "median loss", "p90", "worst", "median gap", "worst gap"]
+HEADS += ["transfers changed"]
 """The heads of such a table."""
 CASE = ["topology", "collective", "size_bytes", "kind"]
 
@@ -82,23 +80,19 @@ def losses(rows: Iterable[Mapping[str, Any]]) -> list[FailureCase]:
     cases = []
     for (topology, collective, size, kind), own in frame.groupby(CASE, sort=False) if len(frame) else ():
         done, cut = own[own.status == "ok"], own[own.status == DISCONNECTED]
-        named = zip(done.method, done.options.fillna(""), strict=True)
-        done = done.assign(label=[method_label({"method": name, "options": given}) for name, given in named])
-        found = {BEST: _best(done)} if len(done) else {}
+        named = done[["method", "options"]].fillna("").to_dict("records")
+        done = done.assign(label=list(map(method_label, named)))
+        found = {}
+        if len(done):  # the schedule that is fastest on the whole network, and the fastest new ones
+            first, new = done.loc[done.whole_us.idxmin()], done[done.made == ANEW]
+            new = new.loc[new.groupby("left", sort=False).time_us.idxmin()]
+            new = new.assign(whole_us=first.whole_us, loss=new.time_us / first.whole_us - 1)
+            found[BEST] = pd.concat([done[(done.label == first.label) & (done.made != ANEW)], new])
         found |= {str(label): group for label, group in done.groupby("label", sort=False)}
         lines = tuple(line for label, group in found.items() for line in _lines(label, group))
-        said = tuple(f"{row.failed}: {row.message}" for row in cut.itertuples())
+        said = tuple(cut.failed + ": " + cut.message)
         cases.append(FailureCase(topology, collective, int(size), kind, lines, said))
     return cases
-
-
-def _best(done: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of the schedule that is fastest on the whole network, and of the fastest new ones."""
-    first = done.loc[done.whole_us.idxmin()]
-    new = done[done.made == ANEW]
-    new = new.loc[new.groupby("left", sort=False).time_us.idxmin()]
-    new = new.assign(whole_us=first.whole_us, loss=new.time_us / first.whole_us - 1)
-    return pd.concat([done[(done.label == first.label) & (done.made != ANEW)], new])
 
 
 def _lines(label: str, rows: pd.DataFrame) -> Iterator[FailureLosses]:

@@ -38,13 +38,14 @@ def write_page(directory: Path, page: Path | None = None) -> Path:
         If the rows can't be read or the page not written.
     """
     texts = TEXTS["resilience"]
+    series = [Series(number, made, "", "", made) for number, made in enumerate(SHOWN)]
     words = Section("What the words are", words=explained(texts["words"]))
     shown = {
         "title": f"Failures, {directory.name}: tutti",
         "heading": f"What failures cost: {directory.name}",
         "lead": texts["lead"],
         "sections": [*map(_section, losses(read_rows(directory))), words],
-        "charts": page_charts(specs_of({CHART: chart()}), series()),
+        "charts": page_charts(specs_of({CHART: chart()}), series),
     }
     return write(shown, page or directory / REPORT)
 
@@ -62,22 +63,12 @@ def _block(case: FailureCase, label: str, lines: list[FailureLosses]) -> PageBlo
     heads = [f"{head}{'#' * (place != 1)}" for place, head in enumerate(HEADS[1:])]
     table = PageTable.of("losses", [("", line.cells[1:]) for line in lines], heads)
     title = TEXTS["resilience"]["best"] if best else label
-    panel = Panel("", "", figure(case, lines))
-    return PageBlock("losses", title, "", [table], [panel], folded=not best, looks="two")
-
-
-def series() -> list[Series]:
-    """Return what the charts show, for their colours and legend."""
-    return [Series(number, made, "", "", made) for number, made in enumerate(SHOWN)]
-
-
-def figure(case: FailureCase, lines: list[FailureLosses]) -> Figure:
-    """Return the chart of some lines of a case."""
     data = pd.DataFrame(lines)
     name, place = data.failures.map("{} fail".format), data.made.map(SHOWN.index)
     shares = 100 * data[["low", "median", "high", "worst"]]
     data = shares.assign(name=name, method=data.made, series=place)
-    return Figure(CHART, f"loss of {case}, {lines[0].method}", data=data)
+    panel = Panel("", "", Figure(CHART, f"loss of {case}, {label}", data=data))
+    return PageBlock("losses", title, "", [table], [panel], folded=not best, looks="two")
 
 
 def chart() -> Drawn:

@@ -251,10 +251,8 @@ def _rows(task: FailureTask, one: SynthesisTask, left: Topology, place: Workplac
             else:
                 place.notify(JUDGE)
                 with Stopwatch() as watch:
-                    if made == REROUTED:
-                        schedule = rerouted(whole, left)
-                    else:
-                        schedule = fastest_repair(whole, left, size, slices)
+                    again = made == REROUTED
+                    schedule = rerouted(whole, left) if again else fastest_repair(whole, left, size, slices)
                 verify(schedule)
                 took, row["changed"] = watch.seconds, schedule.stats["changed"]
                 time = simulate(schedule, size, in_slices).time
@@ -273,13 +271,8 @@ def study_of(config: Config, methods: Mapping[str, Method]) -> Study:
     InputError
         As `make_plan`, and for failures that make no sense or are for none of the networks.
     """
-    return Study(
-        config,
-        list(_tasks(config, methods)),
-        config.table(RunTable, "run"),
-        columns=COLUMNS,
-        settings={"time_limit_s": time_limit(config)},
-    )
+    tasks, settings = list(_tasks(config, methods)), {"time_limit_s": time_limit(config)}
+    return Study(config, tasks, config.table(RunTable, "run"), columns=COLUMNS, settings=settings)
 
 
 def _tasks(config: Config, methods: Mapping[str, Method]) -> Iterator[FailureTask]:

@@ -58,11 +58,8 @@ def study_charts(series: Sequence[Series]) -> dict[str, Any]:
 
 @cache
 def _specs() -> str:
-    ratio = alt.X(
-        "value:Q",
-        scale=alt.Scale(type="log"),
-        axis=alt.Axis(title="time over the fastest solver's (τ)", tickCount=5),
-    )
+    axis = alt.Axis(title="time over the fastest solver's (τ)", tickCount=5)
+    ratio = alt.X("value:Q", scale=alt.Scale(type="log"), axis=axis)
     part = alt.X("value:Q", title="primal integral over the limit", scale=alt.Scale(domain=[0, 1]))
     charts: dict[str, Drawn] = {
         "profile": steps(ratio, "problems solved (%)", "told:N|that is"),
@@ -101,13 +98,12 @@ def _trace(title: str, zero: bool) -> Drawn:
     x = alt.X("seconds:Q", scale=alt.Scale(type="log"), axis=alt.Axis(format="~r", tickCount=5, grid=False))
     y = alt.Y("value:Q", title=title, scale=alt.Scale(zero=zero))
     tips = tips_of("method:N|solver", "what:N", "value:Q", "seconds:Q")
-    dotted = alt.StrokeDash(
-        "what:N", scale=alt.Scale(domain=["incumbent", "bound"], range=[[1, 0], [2, 2.5]]), legend=None
-    )
+    dashes = alt.Scale(domain=["incumbent", "bound"], range=[[1, 0], [2, 2.5]])
+    dotted = alt.StrokeDash("what:N", scale=dashes, legend=None)
     better = named_rows().transform_filter("datum.better")
     best = named_rows().mark_rule(**LIMIT, color=MUTED).encode(y=alt.Y("max(best):Q", title=title))
-    layers = (best, stepped(x, y, dotted, tips=tips), points(x, y, tips, better))
-    return alt.layer(*layers).properties(height=DRAWN.height)
+    lines = stepped(x, y, dotted, tips=tips)
+    return alt.layer(best, lines, points(x, y, tips, better)).properties(height=DRAWN.height)
 
 
 def profile_chart(frame: pd.DataFrame, looks: Look, title: str) -> Figure:
@@ -115,10 +111,8 @@ def profile_chart(frame: pd.DataFrame, looks: Look, title: str) -> Figure:
     ratios, total = profile(frame), problems_of(frame)
     furthest = min(max([2.0, *(r for own in ratios.values() for r in own)]), DRAWN.ratio)
     shown = {looks[solver]: [r for r in own if r <= furthest] for solver, own in ratios.items()}
-    told = {
-        solver: f"fastest on {sum(r <= 1.0 for r in own)} of {total}, solved {len(own)}"
-        for solver, own in ratios.items()
-    }
+    fastest = {solver: sum(r <= 1.0 for r in own) for solver, own in ratios.items()}
+    told = {key: f"fastest on {fastest[key]} of {total}, solved {len(own)}" for key, own in ratios.items()}
     data = shares(shown, total, (1.0, furthest))
     data = data.assign(told=data.method.map(told)) if len(data) else data
     return Figure("profile", f"performance profiles, {title}", data=data)
@@ -176,10 +170,9 @@ def _milp_steps(row: Row, part: int) -> list[tuple[float, float, bool]]:
     found: list[tuple[float, float, bool]] = []
     for point in trace_of(row):
         at, value = max(point[0], DRAWN.earliest), point[part]
-        if value is None or abs(value) > DRAWN.beyond * max(1.0, abs(row.best_known)):
+        negative = part == 2 and value is not None and value < 0 <= row.best_known  # no program here has one
+        if value is None or negative or abs(value) > DRAWN.beyond * max(1.0, abs(row.best_known)):
             continue
-        if part == 2 and value < 0 <= row.best_known:
-            continue  # no program here has a negative value
         found.append((at, value, part == 1 and (not found or found[-1][1] != value)))
     end = max(row.taken, DRAWN.earliest)
     return [*found, (end, found[-1][1], False)] if found and found[-1][0] < end else found
@@ -189,6 +182,5 @@ def integral_chart(frame: pd.DataFrame, looks: Look) -> Figure:
     """Return the share of problems whose primal integral is at most a share of the limit, a line a solver."""
     parts = frame.part.clip(upper=1.0)[frame.ran].groupby(frame.method, sort=False)
     own = {looks[solver]: values for solver, values in parts}
-    return Figure(
-        "integral", "primal integrals, all models", data=shares(own, problems_of(frame), (0.0, 1.0))
-    )
+    data = shares(own, problems_of(frame), (0.0, 1.0))
+    return Figure("integral", "primal integrals, all models", data=data)

@@ -11,9 +11,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import combinations, permutations
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.stats import bootstrap
 
 from tutti.experiments.report.results import Row
 from tutti.experiments.report.series import LOOKS
@@ -90,17 +92,9 @@ def _ahead(pair: Sequence[str], interval: Sequence[float], even: float) -> str:
 def _interval(
     data: list[FloatArray], statistic: Callable[..., FloatArray], confidence: float
 ) -> tuple[float, float]:
-    from scipy.stats import bootstrap  # slow to import
-
-    found = bootstrap(
-        data,
-        statistic,
-        paired=True,
-        n_resamples=RULES.resamples,
-        confidence_level=confidence,
-        method="percentile",
-        rng=np.random.default_rng(0),
-    ).confidence_interval
+    how: Any = {"paired": True, "n_resamples": RULES.resamples, "method": "percentile"}
+    how |= {"confidence_level": confidence, "rng": np.random.default_rng(0)}
+    found = bootstrap(data, statistic, **how).confidence_interval
     return float(found.low), float(found.high)
 
 
@@ -144,26 +138,22 @@ def win_table(frame: pd.DataFrame) -> PageTable:
 
 def outcome_table(frame: pd.DataFrame) -> PageTable:
     """Return a table of the outcomes of each solver's problems, also of those that it was not run on."""
-    limits = {"time": "time limit", "memory": "memory limit", "iterations": "iteration limit"}
-    stopped = {
-        name: (frame.status == "timeout") & (frame.termination == limit) for name, limit in limits.items()
-    }
+    stopped = frame.termination.where(frame.status == "timeout")
     ends = {
         "solved": frame.solved,
         "wrong": frame.wrong,
-        **stopped,
+        "time": stopped == "time limit",
+        "memory": stopped == "memory limit",
+        "iterations": stopped == "iteration limit",
         "on a grid": frame.status == "grid",
         "error": frame.status == "failed",
         "not run": ~frame.ran,
     }
     found = np.select(list(ends.values()), list(ends), "error")  # the first that holds counts
-    counts = pd.crosstab(frame.method, found).reindex(
-        index=frame.method.unique(), columns=list(ends), fill_value=0
-    )
-    lines = [
-        ("", [Cell(solver, "name"), *(str(count or "") for count in line)])
-        for solver, *line in counts.itertuples(name=None)
-    ]
+    counts = pd.crosstab(frame.method, found)
+    counts = counts.reindex(index=frame.method.unique(), columns=list(ends), fill_value=0)
+    texts = counts.astype(object).where(counts > 0, "").astype(str).itertuples(name=None)
+    lines = [("", [Cell(solver, "name"), *line]) for solver, *line in texts]
     return PageTable.of("outcomes", lines, [f"{name}#" for name in ends])
 
 

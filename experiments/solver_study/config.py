@@ -1,8 +1,4 @@
-"""The config of a study of solvers, and the tidy table that a study writes.
-
-The config has ``[[instance]]`` and ``[[solver]]`` tables, read strictly. A row of the table is one solver on
-one instance with one seed.
-"""
+"""The config of a study of solvers: ``[[instance]]`` and ``[[solver]]`` tables, read strictly."""
 
 from __future__ import annotations
 
@@ -15,48 +11,17 @@ from pydantic import Field
 from tutti.experiments.runner.config import (
     Config,
     MachinesTable,
-    Placed,
     Table,
     TimeText,
     at,
     distinct_seeds,
     positive,
 )
-from tutti.experiments.runner.results import typed
 from tutti.experiments.solver_study.milp_instances import is_mixed, model_text
 from tutti.models.solvers import SolverOptions
 from tutti.models.solvers.registry import BACKENDS
 from tutti.topologies.errors import InputError, suggestion
-from tutti.topologies.options import options_text
 from tutti.topologies.units import parse_size, parse_time
-
-COLUMNS = typed("""
-    topology text, nodes int, switches int, links int, collective text, model text, builder text,
-    method text, solver text, options text, seed int, status text, message text, termination text,
-    solution_status text, objective float, certified_lower float, certified_upper float,
-    certified_exact text, certified_by text, bound float, worth float, feasible bool,
-    relative_error float, answer text, variables int, integers int, maximize bool, constraints int,
-    nonzeros int, iterations int, build_s float, solve_s float, cpu_s float, timed_s float,
-    primal_integral float, trace text, certify_s float, peak_rss_mb float, limit_s float, limit_mb float,
-    log text, threads int, tolerance float, tree_nodes int, integrality float, violation float
-""")
-"""Name and type of every column, in order; those that other runs have too mean the same.
-
-``method`` is the label of the solver with its options, ``solver`` the back-end with its version. ``status``
-is ok, timeout (a limit reached), grid (optimal on a solver's own grid only), unsupported (not installed) or
-failed. ``certified_lower`` and ``certified_upper`` bound the optimum of the instance, by all that any row
-proved; ``certified_exact`` is the fraction where they meet. ``relative_error`` is how far the objective lies
-outside of them, and ``answer`` is right, wrong, agreed (by two back-ends) or unproven (by nothing).
-``timed_s`` is what means and profiles count: ``solve_s`` or ``cpu_s``, as the config says. ``log`` is the
-file of the solver's log. ``tolerance`` is the solver's, of feasibility and optimality. ``violation`` is the
-largest amount by which the values exceed a side of a row or column, over 1 or the side if that is larger.
-
-Only mixed-integer programs have these: ``integers`` are their whole columns, ``bound`` is the solver's,
-``worth`` the incumbent's objective in own arithmetic and ``feasible`` whether it keeps all rows there.
-``trace`` is a JSON list of [seconds, incumbent, bound], and ``primal_integral`` that of Berthold, in seconds.
-``tree_nodes`` are those of branch and bound (CP-SAT's branches), and ``integrality`` is the largest distance
-of a whole column's value from a whole number."""
-
 
 OF_THE_RUN = {"time_limit", "memory_limit", "seed", "log", "own_process", "relative_gap"}
 """Options that the study sets for all solvers."""
@@ -79,16 +44,10 @@ class SolverTable(Table):
     label: str = ""
     options: dict[str, Any] = Field(default_factory=dict)
 
-    @property
-    def text(self) -> str:
-        """The back-end with its options."""
-        return f"{self.name} {options_text(self.options)}".strip()
-
     def checked(self, **more: Any) -> SolverOptions:
         """Return the back-end's options, with those of the run."""
         values: dict[str, Any] = {
-            name: float(value) if isinstance(value, Decimal) else value
-            for name, value in self.options.items()
+            k: float(v) if isinstance(v, Decimal) else v for k, v in self.options.items()
         }
         return BACKENDS[self.name].options(**values, **more)
 
@@ -172,22 +131,11 @@ def read_study(config: Config) -> StudyConfig:
     InputError
         If a table or key in it is wrong.
     """
-    where, table = config.path, config.table(StudyTable, "study")
-    return StudyConfig(
-        table,
-        _programs(config.tables(InstanceTable, "instance"), table, where),
-        _solvers(config.tables(SolverTable, "solver")),
-        positive(parse_size, table.memory_limit, f"{where}: [study]: memory_limit"),
-    )
-
-
-def _programs(
-    tables: tuple[Placed[InstanceTable], ...], study: StudyTable, path: str
-) -> tuple[StudyProgram, ...]:
-    """Return the programs, each with its own seeds and limit or those of the study."""
-    seeds = at(f"{path}: [study]", distinct_seeds, study.seeds)
-    limit = positive(parse_time, study.time_limit, f"{path}: [study]: time_limit")
-    return tuple(
+    where, study = config.path, config.table(StudyTable, "study")
+    instances = config.tables(InstanceTable, "instance")
+    seeds = at(f"{where}: [study]", distinct_seeds, study.seeds)
+    limit = positive(parse_time, study.time_limit, f"{where}: [study]: time_limit")
+    programs = tuple(
         StudyProgram(
             placed.where,
             model_text(table.model, table.options),
@@ -196,28 +144,24 @@ def _programs(
             positive(parse_time, table.time_limit, f"{placed.where}: time_limit") or limit,
             tuple(dict.fromkeys(study.threads if number % study.threads_every == 0 else study.threads[:1])),
         )
-        for number, placed in enumerate(tables, start=1)
+        for number, placed in enumerate(instances, start=1)
         for table in (placed.table,)
     )
-
-
-def _solvers(tables: tuple[Placed[SolverTable], ...]) -> tuple[SolverTable, ...]:
-    """Return the solvers under their labels; refuse unknown ones, and options that they do not take."""
     found: dict[str, SolverTable] = {}
-    for placed in tables:
-        where, table = placed.where, placed.table
-        name, label = table.name, table.label or table.name
+    for each in config.tables(SolverTable, "solver"):
+        solver, name, label = each.table, each.table.name, each.table.label or each.table.name
         if label in found:
-            raise InputError(f"{where}: label '{label}' occurs twice; give each its own label")
+            raise InputError(f"{each.where}: label '{label}' occurs twice; give each its own label")
         if name not in BACKENDS:
-            raise InputError(f"{where}: unknown solver '{name}'{suggestion(name, BACKENDS)}")
+            raise InputError(f"{each.where}: unknown solver '{name}'{suggestion(name, BACKENDS)}")
         fields = {field.name for field in dataclasses.fields(BACKENDS[name].options)} - OF_THE_RUN
-        for option in table.options:
-            if option in OF_THE_RUN:
-                raise InputError(f"{where}: option '{option}' is the same for all solvers; [study] sets it")
+        for option in solver.options:
+            said = f"{each.where}: option '{option}' is the same for all solvers; [study] sets it"
+            if option not in fields | OF_THE_RUN:
+                said = f"{each.where}: solver {name} has no option '{option}'{suggestion(option, fields)}"
             if option not in fields:
-                known = suggestion(option, fields)
-                raise InputError(f"{where}: solver {name} has no option '{option}'{known}")
-        at(where, table.checked)
-        found[label] = table.model_copy(update={"label": label})
-    return tuple(found.values())
+                raise InputError(said)
+        at(each.where, solver.checked)
+        found[label] = solver.model_copy(update={"label": label})
+    memory = positive(parse_size, study.memory_limit, f"{where}: [study]: memory_limit")
+    return StudyConfig(study, programs, tuple(found.values()), memory)

@@ -41,10 +41,22 @@ from functools import cache, partial
 from typing import Any
 
 import numpy as np
+import pyomo.environ as pyo
 
 from tutti.experiments.runner.tasks import Stopwatch
+from tutti.models.all_to_all.certificate import upper_bound
+from tutti.models.all_to_all.demand import Demand
+from tutti.models.all_to_all.model import bandwidths, incidence
+from tutti.models.all_to_all.optimum import FlowProgram, best_lengths
+from tutti.models.all_to_all.rounding import exact_flow
+from tutti.models.allreduce import allreduce_optimum
+from tutti.models.allreduce.model import allreduce_model
+from tutti.models.bfb.counting import workloads
+from tutti.models.bfb.method import METHOD
+from tutti.models.bounds.bottleneck_cut import bottleneck_cut
 from tutti.models.solvers import CompiledModel, SolverResult, compile_model
 from tutti.schedules.collective import Kind, collective
+from tutti.schedules.method import Problem
 from tutti.topologies.errors import Unsupported
 from tutti.topologies.exact import FloatArray
 from tutti.topologies.graphs.shortest_paths import hop_distances
@@ -120,10 +132,8 @@ class StudyModel:
 
     def given(self, text: str, options: Options) -> StudyModel:
         """Return the model with its options, under a name that says them."""
-        made: dict[str, Any] = {
-            name: partial(getattr(self, name), options=options) for name in ("build", "entries")
-        }
-        return replace(self, name=text, options=Options, **made)
+        build, entries = partial(self.build, options=options), partial(self.entries, options=options)
+        return replace(self, name=text, options=Options, build=build, entries=entries)
 
     def memory(self, topology: Topology) -> int:
         """Return about how many bytes building and writing it takes."""
@@ -138,8 +148,6 @@ def whole_model(topology: Topology) -> Any:
     Unsupported
         If links differ.
     """
-    import pyomo.environ as pyo
-
     _check_equal(topology)
     hops, target = hop_distances(topology), topology.target.tolist()
     nearer = hops[:, topology.target] == hops[:, topology.source] + 1
@@ -178,8 +186,6 @@ def whole_optimum(topology: Topology) -> Fraction:
     Unsupported
         If links differ.
     """
-    from tutti.models.bfb.counting import workloads
-
     _check_equal(topology)
     return sum(workloads(topology).peaks, Fraction(0))
 
@@ -204,10 +210,6 @@ def routing_model(topology: Topology) -> Any:
     >>> model.num_columns, model.num_rows
     (55, 54)
     """
-    import pyomo.environ as pyo
-
-    from tutti.models.all_to_all.model import bandwidths, incidence
-
     m = pyo.ConcreteModel(name="routing")
     m.ranks = pyo.Set(initialize=range(topology.num_ranks), doc="s and d")
     m.links = pyo.Set(initialize=range(topology.num_links), doc="e")
@@ -243,8 +245,6 @@ def routing_model(topology: Topology) -> Any:
 
 def routing_optimum(topology: Topology) -> Fraction:
     """Return the optimum of `routing_model`, exactly: the ratio of the bottleneck cut."""
-    from tutti.models.bounds.bottleneck_cut import bottleneck_cut
-
     return bottleneck_cut(topology).ratio * max(topology.bandwidth)
 
 
@@ -257,9 +257,6 @@ def timed(build: Callable[[], Any]) -> tuple[CompiledModel, float]:
 
 def _bfb(topology: Topology) -> SolverInstance:
     """BFB's linear programs (3.1) of all nodes and steps as one."""
-    from tutti.models.bfb.method import METHOD
-    from tutti.schedules.method import Problem
-
     METHOD.supports(Problem(topology, collective(Kind.ALLGATHER, topology.num_ranks)), METHOD.options())
     whole_optimum(topology)  # its kernels compile here, if they must, and not in the measured time
     compiled, seconds = timed(lambda: whole_model(topology))
@@ -274,11 +271,6 @@ def _routing(topology: Topology) -> SolverInstance:
 
 def _all_to_all(topology: Topology) -> SolverInstance:
     """All-to-all as a multi-commodity flow, aggregated by source (A.1)."""
-    from tutti.models.all_to_all.certificate import upper_bound
-    from tutti.models.all_to_all.demand import Demand
-    from tutti.models.all_to_all.optimum import FlowProgram, best_lengths
-    from tutti.models.all_to_all.rounding import exact_flow
-
     demand = Demand.of(topology, collective(Kind.ALL_TO_ALL, topology.num_ranks))
     program = FlowProgram(demand)
     unit = Fraction(int(demand.amounts.max()), demand.denominator) / max(topology.bandwidth)
@@ -295,9 +287,6 @@ def _all_to_all(topology: Topology) -> SolverInstance:
 
 def _allreduce(topology: Topology) -> SolverInstance:
     """Allreduce by in-trees and out-trees, its max-flows written out (B.5)."""
-    from tutti.models.allreduce import allreduce_optimum
-    from tutti.models.allreduce.model import allreduce_model
-
     compiled, seconds = timed(lambda: allreduce_model(topology))
 
     @cache
@@ -307,9 +296,8 @@ def _allreduce(topology: Topology) -> SolverInstance:
         fastest = max(topology.bandwidth)
         return 1 / (optimum.upper * fastest), 1 / (optimum.lower * fastest)
 
-    return SolverInstance(
-        compiled, seconds, None, "cuts and trees, in integers", lambda values, duals: proven()
-    )
+    said = "cuts and trees, in integers"
+    return SolverInstance(compiled, seconds, None, said, lambda values, duals: proven())
 
 
 def _flow_entries(topology: Topology) -> int:
@@ -339,7 +327,6 @@ MODELS: dict[str, StudyModel] = {
     )
 }
 """The models of a study; a new one is an entry here."""
-MODELS |= {
-    old: replace(MODELS[name], name=old, summary=f"another name of {name}")
-    for old, name in (("bfb-pyomo", "bfb"), ("all-to-all-pyomo", "mcf"))
-}
+OLD = {"bfb-pyomo": "bfb", "all-to-all-pyomo": "mcf"}
+"""Further names of models."""
+MODELS |= {old: replace(MODELS[own], name=old, summary=f"another name of {own}") for old, own in OLD.items()}

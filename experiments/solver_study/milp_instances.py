@@ -15,12 +15,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
+import pyomo.environ as pyo
 from scipy.sparse import eye_array, vstack
 
 from tutti.experiments.old_names import current_model
@@ -32,7 +34,22 @@ from tutti.experiments.solver_study.instances import (
     said_of,
     timed,
 )
+from tutti.models.sccl.program import build as sccl_model
+from tutti.models.sccl.search import breadth_first
 from tutti.models.solvers import CompiledModel, HighsOptions, SolutionStatus, solve
+from tutti.models.taccl.costs import Costs
+from tutti.models.taccl.method import METHOD
+from tutti.models.taccl.options import TacclOptions
+from tutti.models.taccl.ordering import ordered
+from tutti.models.taccl.routing import greedy_routing
+from tutti.models.taccl.routing_model import WEIGHT, RoutingModel
+from tutti.models.taccl.scheduling import SchedulingModel, TransferOrder
+from tutti.models.taccl.sketch import Policy
+from tutti.models.taccl.stages import demand_for
+from tutti.models.taccl.transfers import Contiguity, RoutedTransfers
+from tutti.models.teccl.epochs import SLOWEST, Epochs
+from tutti.models.teccl.program import EpochState, TecclProgram
+from tutti.models.time_expanded.instance import ChunkInstance
 from tutti.schedules.collective import Kind, collective
 from tutti.schedules.method import Problem
 from tutti.topologies.errors import InputError, Unsupported, suggestion
@@ -55,30 +72,21 @@ def worth(model: CompiledModel, values: FloatArray) -> Fraction | None:
     values
         float64, one a column.
     """
-    rounded = np.where(model.integer, np.rint(values), values)
-    tolerance = 0.0
-    if not model.integer.all():
-        completed = _completed(model, rounded)
-        if completed is None:
-            return None
-        rounded, tolerance = completed, KEPT
-    if violation(model, rounded, negligible=tolerance) > tolerance:
+    rounded, whole = np.where(model.integer, np.rint(values), values), bool(model.integer.all())
+    completed, tolerance = rounded if whole else _completed(model, rounded), 0.0 if whole else KEPT
+    if completed is None or violation(model, completed, negligible=tolerance) > tolerance:
         return None
-    used = np.flatnonzero(model.cost * rounded)
-    terms = zip(model.cost[used].tolist(), rounded[used].tolist(), strict=True)
+    used = np.flatnonzero(model.cost * completed)
+    terms = zip(model.cost[used].tolist(), completed[used].tolist(), strict=True)
     return sum((Fraction(cost) * Fraction(value) for cost, value in terms), Fraction(model.offset))
 
 
 def _completed(model: CompiledModel, values: FloatArray) -> FloatArray | None:
     """Return the best continuous columns for the whole ones given; None if there are none within 20 s."""
-    fixed = replace(
-        model,
-        integer=frozen(np.zeros(model.num_columns), np.bool_),
-        lower=frozen(np.where(model.integer, values, model.lower), np.float64),
-        upper=frozen(np.where(model.integer, values, model.upper), np.float64),
-    )
-    options = HighsOptions(method="simplex", tolerance=1e-9, time_limit=20.0)
-    result = solve(fixed, "highs", options)
+    lower, upper = (np.where(model.integer, values, side) for side in (model.lower, model.upper))
+    none = frozen(np.zeros(model.num_columns), np.bool_)
+    fixed = replace(model, integer=none, lower=frozen(lower, np.float64), upper=frozen(upper, np.float64))
+    result = solve(fixed, "highs", HighsOptions(method="simplex", tolerance=1e-9, time_limit=20.0))
     if result.status is not SolutionStatus.OPTIMAL or result.values is None:
         return None
     return np.where(model.integer, values, result.values)
@@ -104,10 +112,7 @@ def violation(model: CompiledModel, values: FloatArray, negligible: float = NEGL
         A smaller violation is not computed exactly, and may be returned as 0.
     """
     matrix = vstack([model.matrix(), eye_array(model.num_columns)], format="csr")
-    sides = (
-        (-1, np.append(model.row_lower, model.lower)),
-        (1, np.append(model.row_upper, model.upper)),
-    )
+    sides = ((-1, np.append(model.row_lower, model.lower)), (1, np.append(model.row_upper, model.upper)))
     sums, sizes = matrix @ values, abs(matrix) @ np.abs(values)
     whole = bool((matrix.data == np.rint(matrix.data)).all() and (values == np.rint(values)).all())
     error = (np.diff(matrix.indptr) + 2) * np.finfo(np.float64).eps * sizes
@@ -175,9 +180,6 @@ class TacclProgram(Options):
     @property
     def settings(self) -> Any:
         """The method's options; the sketch is read."""
-        from tutti.models.taccl.options import TacclOptions
-        from tutti.models.taccl.transfers import Contiguity
-
         given = None if self.sketch is not None and self.chunks == 1 else self.chunks
         return TacclOptions(
             sketch=self.sketch, chunks=given, symmetry=self.symmetry, contiguity=Contiguity.ALL
@@ -185,10 +187,6 @@ class TacclProgram(Options):
 
     def costs(self, topology: Topology) -> Any:
         """Return the demand's costs; raises where the network needs a sketch."""
-        from tutti.models.taccl.costs import Costs
-        from tutti.models.taccl.method import METHOD
-        from tutti.models.taccl.stages import demand_for
-
         what = collective(Kind.ALLGATHER, topology.num_ranks)
         sketch = self.settings.read()
         size = parse_size(self.size) if sketch is None or sketch.size is None else sketch.size
@@ -213,8 +211,6 @@ class ChunkedProgram(Options):
 
     def instance(self, topology: Topology) -> Any:
         """Return chunks and links; raises where there are switches."""
-        from tutti.models.time_expanded.instance import ChunkInstance
-
         chunked = ChunkInstance(topology, collective(Kind.ALLGATHER, topology.num_ranks), self.chunks)
         _ = chunked.capacity
         return chunked
@@ -236,6 +232,10 @@ class SteppedProgram(ChunkedProgram):
 
     steps: Annotated[int, Whole(0)] = 0
 
+    def steps_of(self, chunked: Any) -> int:
+        """Return S for a network's chunks and links."""
+        return int(self.steps or chunked.least_steps)
+
 
 def _checked(compiled: CompiledModel, seconds: float, proven: Fraction | None) -> SolverInstance:
     """Return an instance whose optimum is bounded by what is proven and by the objectives of answers."""
@@ -254,12 +254,16 @@ def _routing(topology: Topology, options: TacclProgram) -> SolverInstance:
     with the paths fixed the earliest starts are such multiples. So all columns are whole, and a solver of
     whole numbers solves the model itself, not an approximation on a grid.
     """
-    from tutti.models.taccl.routing_model import WEIGHT, RoutingModel
-    from tutti.models.taccl.sketch import Policy
-
     costs = options.costs(topology)
 
-    compiled, seconds = timed(lambda: RoutingModel.of(costs, _horizon(costs)).m)
+    def made() -> Any:
+        """Build it within the time of the greedy routing, or else of one send after the other."""
+        if (first := greedy_routing(costs)) is not None:
+            return RoutingModel.of(costs, float(first[1]) + (0.0 if costs.alike else SLACK)).m
+        sends = len(costs.demand) * costs.demand.logical.topology.num_ranks
+        return RoutingModel.of(costs, float(math.ceil(float(costs.lat.max()) * sends))).m
+
+    compiled, seconds = timed(made)
     if costs.alike and (compiled.value == np.rint(compiled.value)).all():
         compiled = replace(compiled, integer=frozen(np.ones(compiled.num_columns), np.bool_))
     # A link's policy may reward its use: that takes `WEIGHT` at most off the objective, and off the bound.
@@ -268,31 +272,13 @@ def _routing(topology: Topology, options: TacclProgram) -> SolverInstance:
     return _checked(compiled, seconds, least - Fraction(WEIGHT) if rewarded else least)
 
 
-def _horizon(costs: Any) -> float:
-    """Return a time within which all can be routed: of the greedy routing, or of all sends in sequence."""
-    from tutti.models.taccl.routing import greedy_routing
-
-    first = greedy_routing(costs)
-    if first is None:
-        ranks = costs.demand.logical.topology.num_ranks
-        return float(math.ceil(float(costs.lat.max()) * len(costs.demand) * ranks))
-    return float(first[1]) if costs.alike else float(first[1]) + SLACK
-
-
 def _scheduling(topology: Topology, options: TacclProgram) -> SolverInstance:
     """TACCL's contiguity and exact scheduling, equations 16 to 21, of a greedy routing in order."""
-    from tutti.models.taccl.ordering import ordered
-    from tutti.models.taccl.routing import greedy_routing
-    from tutti.models.taccl.scheduling import SchedulingModel, TransferOrder
-    from tutti.models.taccl.transfers import RoutedTransfers
-
     costs = options.costs(topology)
     first = greedy_routing(costs)
     if first is None:
-        raise InputError(
-            f"model taccl-scheduling needs a greedy routing; the symmetry of {topology.name} leaves none: "
-            "give it symmetry=false"
-        )
+        said = f"the symmetry of {topology.name} leaves none: give it symmetry=false"
+        raise InputError(f"model taccl-scheduling needs a greedy routing; {said}")
     times = ordered(RoutedTransfers.spreading(costs.demand, first[0]), 0, 0, np.random.default_rng(0))
     order = TransferOrder(times, options.settings.contiguity)
     if not order.follows:
@@ -302,19 +288,15 @@ def _scheduling(topology: Topology, options: TacclProgram) -> SolverInstance:
 
 def _sccl(topology: Topology, options: SteppedProgram) -> SolverInstance:
     """SCCL: the fewest rounds of the fewest steps."""
-    import pyomo.environ as pyo
-
-    from tutti.models.sccl.program import build
-
     chunked = options.instance(topology)
-    steps = options.steps or chunked.least_steps
+    steps = options.steps_of(chunked)
     if steps < chunked.least_steps:
         raise InputError(
             f"model sccl option steps is {steps}; on {topology.name} at least {chunked.least_steps}"
         )
 
     def made() -> Any:
-        m = build(chunked, steps)
+        m = sccl_model(chunked, steps)
         m.total = pyo.Objective(expr=pyo.quicksum(m.rounds.values()))
         return m
 
@@ -327,10 +309,6 @@ def _teccl(topology: Topology, options: ChunkedProgram) -> SolverInstance:
     An epoch is the time of a send on the slowest link. The rounds of that schedule are such epochs, so there
     is a solution. The reward is bounded because no demand is read before its chunk can be there.
     """
-    from tutti.models.sccl.search import breadth_first
-    from tutti.models.teccl.epochs import SLOWEST, Epochs
-    from tutti.models.teccl.program import EpochState, TecclProgram
-
     chunked = options.instance(topology)
     schedule = breadth_first(chunked)
     if schedule is None:
@@ -353,33 +331,18 @@ def _teccl(topology: Topology, options: ChunkedProgram) -> SolverInstance:
     return _checked(*timed(made), Fraction(sum(after[k] for k in reads)) * (1 + ROUNDING))
 
 
-def _room(topology: Topology, options: ChunkedProgram | TacclProgram) -> int:
-    """Return the number of pairs of a chunk and a link."""
-    return options.chunks * topology.num_ranks * topology.num_links
-
-
-def _routing_entries(topology: Topology, options: TacclProgram) -> int:
-    """Return about the number of nonzeros of TACCL's programs."""
-    return 10 * _room(topology, options)
-
-
-def _stepped_entries(topology: Topology, options: SteppedProgram) -> int:
-    """Return about the number of nonzeros of SCCL's program."""
-    return 3 * (options.steps or options.instance(topology).least_steps) * _room(topology, options)
-
-
-def _epoch_entries(topology: Topology, options: ChunkedProgram) -> int:
-    """Return about the number of nonzeros of TE-CCL's program."""
-    return 5 * int(options.instance(topology).least_rounds) * _room(topology, options)
+def _entries(factor: Callable[..., int], topology: Topology, options: ChunkedProgram | TacclProgram) -> int:
+    """Return a matrix's entries: `factor` has the number for a pair of a chunk and a link."""
+    return factor(options, topology) * options.chunks * topology.num_ranks * topology.num_links
 
 
 MIXED: dict[str, StudyModel] = {
-    name: StudyModel(name, said_of(build), Kind.ALLGATHER, build, entries, options)
-    for name, build, entries, options in (
-        ("taccl-routing", _routing, _routing_entries, TacclProgram),
-        ("taccl-scheduling", _scheduling, _routing_entries, TacclProgram),
-        ("sccl", _sccl, _stepped_entries, SteppedProgram),
-        ("teccl", _teccl, _epoch_entries, ChunkedProgram),
+    name: StudyModel(name, said_of(build), Kind.ALLGATHER, build, partial(_entries, factor), options)
+    for name, build, options, factor in (
+        ("taccl-routing", _routing, TacclProgram, lambda own, network: 10),
+        ("taccl-scheduling", _scheduling, TacclProgram, lambda own, network: 10),
+        ("sccl", _sccl, SteppedProgram, lambda own, network: 3 * own.steps_of(own.instance(network))),
+        ("teccl", _teccl, ChunkedProgram, lambda own, network: 5 * int(own.instance(network).least_rounds)),
     )
 }
 """The mixed-integer models of a study; a new one is an entry here."""
@@ -393,10 +356,8 @@ def model_text(name: str, options: Mapping[str, Any]) -> str:
     >>> model_text("taccl-routing", {"chunks": 2, "symmetry": False})
     'taccl-routing chunks=2 symmetry=false'
     """
-    words = (
-        f"{key}={str(value).lower() if isinstance(value, bool) else value}" for key, value in options.items()
-    )
-    return current_model(" ".join([name, *words]))
+    texts = {key: str(own).lower() if isinstance(own, bool) else own for key, own in options.items()}
+    return current_model(" ".join([name, *(f"{key}={text}" for key, text in texts.items())]))
 
 
 def is_mixed(text: str) -> bool:

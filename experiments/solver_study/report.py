@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -91,11 +91,13 @@ def render_study(rows: Sequence[Mapping[str, Any]], manifest: Mapping[str, Any])
     """Return the page of a study as HTML."""
     frame = study_frame(rows)
     mixed, ran = any(map(is_mixed, frame.model)), frame[frame.ran].drop_duplicates("method")
-    looks = {
-        row.method: Series(place, row.method, row.options, "", row.method)
-        for place, row in enumerate(ran.itertuples())
-    }
+    solvers = enumerate(zip(ran.method, ran.options, strict=True))
+    looks = {name: Series(place, name, options, "", name) for place, (name, options) in solvers}
     kind, name = "mixed" if mixed else "linear", str(manifest.get("name", "study"))
+    made = []
+    for one in [] if mixed else building(frame):
+        spent = (seconds(one.build_s), seconds(one.solve_s), f"{100 * one.share:.1f} %")
+        made.append(("", [Cell(one.model, "name"), one.builder, one.size, str(one.instances), *spent]))
     threads = sorted(frame.threads.fillna(1).astype(int).unique())
     wrong = frame.wrong.sum()
     are = f"{wrong} {'answer is' if wrong == 1 else 'answers are'}"
@@ -120,7 +122,7 @@ def render_study(rows: Sequence[Mapping[str, Any]], manifest: Mapping[str, Any])
             *(_mixed_sections if mixed else _linear_sections)(frame, looks),
             _agreement(kind, frame, looks),
             Section("Every program", block("", _programs(kind, frame, looks))),
-            *([] if mixed else [Section("Model building", block("", _building_table(frame)))]),
+            *([] if mixed else [Section("Model building", block("", PageTable.of("building", made)))]),
         ],
         manifest=list(manifest_lines(manifest)),
         charts=study_charts(list(looks.values())),
@@ -146,26 +148,29 @@ def _standing_table(
     key: str, frame: pd.DataFrame, looks: Look, fastest: Mapping[str, int], **values: Any
 ) -> PageTable:
     """Return a line a solver, with what the kind's texts have heads for."""
-    lines = standings(frame)
-    said: dict[str, Callable[[Row], Said]] = {
-        "solver": lambda s: Cell(s.solver, "name", series=looks[s.solver]),
-        "mean": lambda s: Cell(seconds(s.mean_s), "best" if s is lines[0] else ""),
-        "over the best": lambda s: f"{s.mean_s / lines[0].mean_s:.2f}" if lines[0].mean_s else "",
-        "solved": lambda s: f"{s.right} of {s.tried}",
-        "proven": lambda s: f"{s.right} of {s.tried}",
-        "fastest": lambda s: str(fastest.get(s.solver, 0)),
-        "limit reached": lambda s: str(s.timeouts),
-        "incumbent": lambda s: str(s.found),
-        "best known": lambda s: str(s.best),
-        "primal integral": lambda s: f"{100 * s.integral:.1f} %",
-        "gap left": lambda s: f"{100 * s.gap:.1f} %",
-        "on a grid": lambda s: str(s.grid),
-        "wrong": lambda s: Cell(str(s.wrong), "wrong" if s.wrong else ""),
-        "failed": lambda s: str(s.failed),
-        "largest error": lambda s: _error(s.worst_error),
-    }
-    rows = [(f"s{looks[s.solver].number}", [said[head](s) for head in _heads(key)]) for s in lines]
+    rows: list[tuple[str, list[Said]]] = []
+    best = 0.0
+    for s in standings(frame):
+        best, right = best if rows else s.mean_s, f"{s.right} of {s.tried}"
+        said: dict[str, Said] = {
+            "solver": Cell(s.solver, "name", series=looks[s.solver]),
+            "mean": Cell(seconds(s.mean_s), "" if rows else "best"),
+            "over the best": f"{s.mean_s / best:.2f}" if best else "",
+            **dict.fromkeys(("solved", "proven"), right),
+            "fastest": str(fastest.get(s.solver, 0)),
+            "primal integral": f"{100 * s.integral:.1f} %",
+            "gap left": f"{100 * s.gap:.1f} %",
+            "wrong": Cell(str(s.wrong), "wrong" if s.wrong else ""),
+            "largest error": _error(s.worst_error),
+            **{head: str(getattr(s, name)) for head, name in COUNTED.items()},
+        }
+        rows.append((f"s{looks[s.solver].number}", [said[head] for head in _heads(key)]))
     return PageTable.of(key, rows, **values)
+
+
+COUNTED = {"incumbent": "found", "best known": "best", "on a grid": "grid", "failed": "failed"}
+COUNTED |= {"limit reached": "timeouts"}
+"""Heads of counts, and what the standings call them."""
 
 
 def _heads(key: str) -> list[str]:
@@ -195,10 +200,9 @@ def _linear_sections(frame: pd.DataFrame, looks: Look) -> list[Section]:
     models = dict(list(frame.groupby("model", sort=False)))
     known = {model: own for model, own in models.items() if own["size"].notna().any()}
     groups = {"all models": frame, **(known if len(known) > 1 else {})}
-    profiles = [
-        Panel(name, "", profile_chart(comparable(own)[0], looks, name)) for name, own in groups.items()
-    ]
-    scaling = [Panel(model, "", scaling_chart(own, looks, model)) for model, own in known.items()]
+    each = {name: comparable(own)[0] for name, own in groups.items()}
+    profiles = (Panel(name, "", profile_chart(own, looks, name)) for name, own in each.items())
+    scaling = (Panel(model, "", scaling_chart(own, looks, model)) for model, own in known.items())
     sizes = (f"{size} below {end:,.0f}" if end < math.inf else f"{size} above" for size, end in SIZES)
     summaries = (f"{model}: {MODELS[model].summary}." for model in models if model in MODELS)
     chosen = [("", [Cell(c.model, "name"), c.size, str(c.instances), advice(c)]) for c in choices(frame)]
@@ -223,61 +227,52 @@ def _mixed_sections(frame: pd.DataFrame, looks: Look) -> list[Section]:
             if group.method.nunique() > 1:
                 text = f"{MIXED[name].summary}." if name in MIXED else ""
                 title = f"{name}: {counted(group.program.nunique(), 'program')}"
-                families.append(
-                    PageBlock("", title, text, [_standing_table("mixed-family", group, looks, {})])
-                )
-    profiles = {
-        "time to proven optimality": profile_chart(every, looks, "all models"),
-        "primal integral": integral_chart(every, looks),
-    }
-    panels = (Panel(name, "", one) for name, one in profiles.items())
-    courses = block("courses", *_courses(frame, looks), soon=DRAWN.soon)
-    return [
-        Section("By model", families),
-        Section("Profiles", block("proof-profiles", *panels)),
-        Section("Incumbents and bounds over time", courses),
+                table = _standing_table("mixed-family", group, looks, {})
+                families.append(PageBlock("", title, text, [table]))
+    panels = [
+        Panel("time to proven optimality", "", profile_chart(every, looks, "all models")),
+        Panel("primal integral", "", integral_chart(every, looks)),
     ]
-
-
-def _courses(frame: pd.DataFrame, looks: Look) -> Iterator[Panel]:
-    """Yield the chart of each program that took some solver a while."""
+    courses = []  # of programs that took some solver a while
     for (model, topology), own in frame.groupby(["model", "topology"], sort=False):
         tried = own[own.integers.notna() & (own.seed == own.seed.iloc[0])]
         if (~tried.solved | (tried.taken >= DRAWN.soon)).any():
             chart = trace_chart(tried, looks, f"incumbents and bounds over time, {model} {topology}")
-            if chart is not None:
-                yield Panel(f"{model}, {topology}", "", chart)
+            courses += [Panel(f"{model}, {topology}", "", chart)] if chart else []
+    return [
+        Section("By model", families),
+        Section("Profiles", block("proof-profiles", *panels)),
+        Section("Incumbents and bounds over time", block("courses", *courses, soon=DRAWN.soon)),
+    ]
 
 
 def _agreement(kind: str, frame: pd.DataFrame, looks: Look) -> Section:
     """Return which answers differ, which of them are refuted, and what failed."""
     pairs, texts = disagreements(frame), TEXTS[kind]
-    told = texts["apart"] if pairs else texts["agree"]
-    said = [told.format(counted(len(pairs), "pair"), tolerance=TOLERANCE)] if told else []
+    told = texts["apart" if pairs else "agree"].format(counted(len(pairs), "pair"), tolerance=TOLERANCE)
+    said = [told] if told else []
     for a, b in pairs:
         refuted = ", ".join(row.method for row in (a, b) if row.wrong)
         if not (refuted and kind == "linear"):
             claims = ", ".join(f"{row.method} {row.objective:.10g}" for row in (a, b))
             end = f"; refuted: {refuted}" if refuted else texts["undecided"]
             said.append(f"{a.program}: {claims}{end}.")
-    said += [
-        f"{row.method} failed on {row.program}, seed {row.seed:.0f}: {row.message}"
-        for row in frame[frame.status == "failed"].itertuples()
-    ]
-    cells: dict[str, Callable[[Row], Said]] = {
-        "solver": lambda row: Cell(row.method, "name", series=looks[row.method]),
-        "program": lambda row: row.program,
-        "seed": lambda row: f"{row.seed:.0f}",
-        "stopped": lambda row: row.termination,
-        "objective": lambda row: _digits(row.objective),
-        "bound": lambda row: _digits(row.bound),
-        "worth": lambda row: _digits(row.worth),
-        "certified value": lambda row: " to ".join(dict.fromkeys(_ends(row))),
-        "proven to lie between": lambda row: " and ".join(_ends(row)),
-        "relative error": lambda row: Cell(_error(row.relative_error), "wrong"),
-    }
-    heads = _heads(f"{kind}-refuted")
-    wrong = [("", [cells[head](row) for head in heads]) for row in frame[frame.wrong].itertuples()]
+    failed = frame[frame.status == "failed"].itertuples()
+    said += [f"{row.method} failed on {row.program}, seed {row.seed:.0f}: {row.message}" for row in failed]
+    heads, wrong = _heads(f"{kind}-refuted"), []
+    for row in frame[frame.wrong].itertuples():
+        ends = [_digits(row.certified_lower), _digits(row.certified_upper)]
+        cells: dict[str, Said] = {
+            "solver": Cell(row.method, "name", series=looks[row.method]),
+            "program": row.program,
+            "seed": f"{row.seed:.0f}",
+            "stopped": row.termination,
+            **{name: _digits(getattr(row, name)) for name in ("objective", "bound", "worth")},
+            "certified value": " to ".join(dict.fromkeys(ends)),
+            "proven to lie between": " and ".join(ends),
+            "relative error": Cell(_error(row.relative_error), "wrong"),
+        }
+        wrong.append(("", [cells[head] for head in heads]))
     table = PageTable.of(f"{kind}-refuted", wrong, tolerance=MIXED_TOLERANCE) if wrong else None
     return Section("Agreement", block("", table), said, id="agreement")
 
@@ -286,15 +281,11 @@ def _digits(value: float) -> str:
     return "–" if math.isnan(value) else f"{value:.10g}"
 
 
-def _ends(row: Row) -> list[str]:
-    return [_digits(row.certified_lower), _digits(row.certified_upper)]
-
-
 def _programs(kind: str, frame: pd.DataFrame, looks: Look) -> PageTable:
     """Return what each solver made of each program; of linear ones the least mean is bold."""
     lines: list[tuple[str, list[Said]]] = []
     for (model, topology), own in frame.groupby(["model", "topology"], sort=False):
-        told = _of_mixed(own) if kind == "mixed" else _of_linear(own)
+        told = (_of_mixed if kind == "mixed" else _of_linear)(own)
         tried = {solver: own[own.method == solver] for solver in looks}
         means = {
             solver: each.taken.mean() if kind == "mixed" else shifted_geometric_mean(each.charged, SHIFT)
@@ -359,14 +350,6 @@ def _of_mixed(own: pd.DataFrame) -> list[Said]:
     best = tried.best_known.dropna()
     size = f"{tried.integers.iloc[0]:,.0f} of {tried.variables.iloc[0]:,.0f}" if len(tried) else ""
     return [size, number(best.iloc[0], 6) if len(best) else ""]
-
-
-def _building_table(frame: pd.DataFrame) -> PageTable:
-    lines = []
-    for one in building(frame):
-        spent = (seconds(one.build_s), seconds(one.solve_s), f"{100 * one.share:.1f} %")
-        lines.append(("", [Cell(one.model, "name"), one.builder, one.size, str(one.instances), *spent]))
-    return PageTable.of("building", lines)
 
 
 def advice(choice: Row) -> str:

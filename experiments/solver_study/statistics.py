@@ -33,7 +33,34 @@ import pandas as pd
 
 from tutti.experiments.report.results import Row, frame_of
 from tutti.experiments.report.standings import shifted_geometric_mean
-from tutti.experiments.solver_study.config import COLUMNS
+from tutti.experiments.runner.results import typed
+
+COLUMNS = typed("""
+    topology text, nodes int, switches int, links int, collective text, model text, builder text,
+    method text, solver text, options text, seed int, status text, message text, termination text,
+    solution_status text, objective float, certified_lower float, certified_upper float,
+    certified_exact text, certified_by text, bound float, worth float, feasible bool,
+    relative_error float, answer text, variables int, integers int, maximize bool, constraints int,
+    nonzeros int, iterations int, build_s float, solve_s float, cpu_s float, timed_s float,
+    primal_integral float, trace text, certify_s float, peak_rss_mb float, limit_s float, limit_mb float,
+    log text, threads int, tolerance float, tree_nodes int, integrality float, violation float
+""")
+"""Name and type of every column, in order; those that other runs have too mean the same.
+
+``method`` is the label of the solver with its options, ``solver`` the back-end with its version. ``status``
+is ok, timeout (a limit reached), grid (optimal on a solver's own grid only), unsupported (not installed) or
+failed. ``certified_lower`` and ``certified_upper`` bound the optimum of the instance, by all that any row
+proved; ``certified_exact`` is the fraction where they meet. ``relative_error`` is how far the objective lies
+outside of them, and ``answer`` is right, wrong, agreed (by two back-ends) or unproven (by nothing).
+``timed_s`` is what means and profiles count: ``solve_s`` or ``cpu_s``, as the config says. ``log`` is the
+file of the solver's log. ``tolerance`` is the solver's, of feasibility and optimality. ``violation`` is the
+largest amount by which the values exceed a side of a row or column, over 1 or the side if that is larger.
+
+Only mixed-integer programs have these: ``integers`` are their whole columns, ``bound`` is the solver's,
+``worth`` the incumbent's objective in own arithmetic and ``feasible`` whether it keeps all rows there.
+``trace`` is a JSON list of [seconds, incumbent, bound], and ``primal_integral`` that of Berthold, in seconds.
+``tree_nodes`` are those of branch and bound (CP-SAT's branches), and ``integrality`` is the largest distance
+of a whole column's value from a whole number."""
 
 Point = tuple[float, float | None, float | None]
 """Seconds, incumbent, bound."""
@@ -80,13 +107,8 @@ def study_frame(rows: pd.DataFrame | Iterable[Mapping[str, Any]]) -> pd.DataFram
         return rows
     frame = frame_of(rows, COLUMNS)
     frame["program"] = frame.model + " " + frame.topology
-    bins = pd.cut(
-        frame.nonzeros,
-        [-math.inf, *(end for _, end in SIZES)],
-        right=False,
-        labels=[name for name, _ in SIZES],
-    )
-    frame["size"] = bins
+    names, ends = zip(*SIZES, strict=True)
+    frame["size"] = pd.cut(frame.nonzeros, [-math.inf, *ends], right=False, labels=list(names))
     frame["ran"] = frame.status != NOT_RUN
     frame["wrong"] = frame.answer == "wrong"
     frame["solved"] = (frame.status == "ok") & ~frame.wrong
@@ -116,10 +138,9 @@ def comparable(frame: pd.DataFrame) -> list[pd.DataFrame]:
     """
     problem = frame.groupby(PROBLEM, sort=False).ngroup()
     ran = problem[frame.ran].groupby(frame.method, sort=False).agg(frozenset)
-    groups = [
-        frame[problem.isin(own) & frame.method.isin(ran.index[[every >= own for every in ran]])]
-        for own in sorted(dict.fromkeys(ran), key=len, reverse=True)
-    ]
+    ordered = sorted(dict.fromkeys(ran), key=len, reverse=True)
+    able = {own: ran.index[[every >= own for every in ran]] for own in ordered}
+    groups = [frame[problem.isin(own) & frame.method.isin(solvers)] for own, solvers in able.items()]
     return groups or [frame[:0]]
 
 
@@ -137,23 +158,20 @@ def standings(rows: pd.DataFrame | Iterable[Mapping[str, Any]]) -> list[Row]:
     """
     frame = comparable(study_frame(rows))[0]
     states = {name: frame.status == name for name in ("timeout", "failed", "grid")}
-    found = (
-        frame.assign(found=frame.feasible.eq(True), **states)
-        .groupby("method", sort=False)
-        .agg(
-            tried=("seed", "size"),
-            right=("solved", "sum"),
-            timeouts=("timeout", "sum"),
-            wrong=("wrong", "sum"),
-            failed=("failed", "sum"),
-            mean_s=("charged", partial(shifted_geometric_mean, shift=shift_of(frame))),
-            worst_error=("relative_error", "max"),
-            found=("found", "sum"),
-            best=("has_best", "sum"),
-            grid=("grid", "sum"),
-            integral=("part", "mean"),
-            gap=("gap", "mean"),
-        )
+    groups = frame.assign(found=frame.feasible.eq(True), **states).groupby("method", sort=False)
+    found = groups.agg(
+        tried=("seed", "size"),
+        right=("solved", "sum"),
+        timeouts=("timeout", "sum"),
+        wrong=("wrong", "sum"),
+        failed=("failed", "sum"),
+        mean_s=("charged", partial(shifted_geometric_mean, shift=shift_of(frame))),
+        worst_error=("relative_error", "max"),
+        found=("found", "sum"),
+        best=("has_best", "sum"),
+        grid=("grid", "sum"),
+        integral=("part", "mean"),
+        gap=("gap", "mean"),
     )
     found = found.reset_index(names="solver").sort_values(["mean_s", "integral"], kind="stable")
     return list(found.itertuples())
@@ -232,19 +250,13 @@ def disagreements(frame: pd.DataFrame) -> list[tuple[Row, Row]]:
     """Return every two answers to one problem that differ by more than `TOLERANCE`, relatively."""
     answered = frame[(frame.status == "ok") & frame.objective.notna()].groupby(PROBLEM, sort=False)
     pairs = chain.from_iterable(combinations(own.itertuples(), 2) for _, own in answered)
-    return [
-        (a, b)
-        for a, b in pairs
-        if abs(a.objective - b.objective) > TOLERANCE * max(abs(a.objective), abs(b.objective))
-    ]
+    return [(a, b) for a, b in pairs if not math.isclose(a.objective, b.objective, rel_tol=TOLERANCE)]
 
 
 def trace_of(row: Row) -> list[Point]:
     """Return incumbents and bounds over time, by the study's clock: that of the solver is stretched to it."""
     stretch = row.taken / row.solve_s if row.solve_s > 0 else 1.0
-    return [
-        (seconds * stretch, incumbent, bound) for seconds, incumbent, bound in json.loads(row.trace or "[]")
-    ]
+    return [(at * stretch, incumbent, bound) for at, incumbent, bound in json.loads(row.trace or "[]")]
 
 
 def primal_gap(value: float | None, best: float, *, maximize: bool = False) -> float:

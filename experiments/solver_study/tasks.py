@@ -22,16 +22,20 @@ from tutti.experiments.runner.manifest import task_key
 from tutti.experiments.runner.study import Outcomes, Row, Study, Task, TaskOutcome, Workplace
 from tutti.experiments.runner.tasks import Stopwatch, topology_digest
 from tutti.experiments.solver_study.config import (
-    COLUMNS,
     SolverTable,
     StudyConfig,
-    StudyProgram,
     StudyTable,
     read_study,
 )
 from tutti.experiments.solver_study.instances import Bounds, SolverInstance
 from tutti.experiments.solver_study.milp_instances import find_model, integrality, is_mixed, violation
-from tutti.experiments.solver_study.statistics import MIXED_TOLERANCE, TOLERANCE, instance_of, scored
+from tutti.experiments.solver_study.statistics import (
+    COLUMNS,
+    MIXED_TOLERANCE,
+    TOLERANCE,
+    instance_of,
+    scored,
+)
 from tutti.models.solvers import (
     CompiledModel,
     Feature,
@@ -133,12 +137,17 @@ class StudyTask(Task):
         points: list[Progress] = []
         # The seed also permutes rows and columns; the answer is put back into the model's own order.
         result = solve(instance.compiled.permuted(self.order), backend.name, options, trace=points.append)
-        result = _in_own_order(result, instance, self.order)
+        given = zip((result.values, result.duals), instance.compiled.orders(self.order)[::-1], strict=True)
+        values, duals = (None if own is None else own[np.argsort(places)] for own, places in given)
+        result = replace(result, values=values, duals=duals, model=instance.compiled)
         with Stopwatch() as watch:
             proven = lower, upper = instance.bounds(result)
         status, message = _status(result)
         (row,) = self.rows(status, message)
-        row |= _measured(instance, result) | {"certify_s": watch.seconds}
+        row |= {column: getattr(result, name) for column, name in MEASURED.items()}
+        row |= {"solver": f"{result.solver} {result.version}", "termination": str(result.termination)}
+        row |= {"certified_by": instance.certified_by, "build_s": instance.build_s}
+        row |= {"solution_status": str(result.status), "certify_s": watch.seconds}
         row["tolerance"] = options.tolerance or backend.tolerance
         if result.values is not None:
             row["violation"] = float(violation(instance.compiled, result.values))
@@ -168,46 +177,30 @@ def _instance(model: str, topology: str) -> SolverInstance:
     return find_model(model).build(parse_topology(topology))
 
 
-def _in_own_order(result: SolverResult, instance: SolverInstance, order: int) -> SolverResult:
-    """Return a permuted model's answer in the order of the model itself."""
-    given = zip((result.duals, result.values), instance.compiled.orders(order), strict=True)
-    duals, values = (None if own is None else own[np.argsort(places)] for own, places in given)
-    return replace(result, values=values, duals=duals, model=instance.compiled)
-
-
 def _status(result: SolverResult) -> tuple[str, str]:
-    how = f" ({result.stopped})" if result.stopped else ""
-    if result.termination is Termination.OPTIMAL and result.status is SolutionStatus.OPTIMAL:
-        return "ok", ""
     if result.termination is Termination.OPTIMAL:
-        return "grid", "optimal on the solver's own grid only"
-    text = f"stopped with '{result.termination}'{how}"
+        whole = result.status is SolutionStatus.OPTIMAL
+        return ("ok", "") if whole else ("grid", "optimal on the solver's own grid only")
+    text = f"stopped with '{result.termination}'" + (f" ({result.stopped})" if result.stopped else "")
     return ("timeout" if result.termination in LIMITS else "failed"), text
 
 
-MEASURED = {
-    **{name: name for name in ("objective", "nonzeros", "iterations", "solve_s", "cpu_s", "peak_rss_mb")},
-    "variables": "columns",
-    "constraints": "rows",
-    "tree_nodes": "nodes",
-}
+MEASURED = {name: name for name in ("objective", "nonzeros", "iterations", "solve_s", "cpu_s", "peak_rss_mb")}
+MEASURED |= {"variables": "columns", "constraints": "rows", "tree_nodes": "nodes"}
 """Columns that are a solver's result, and what it calls them."""
-
-
-def _measured(instance: SolverInstance, result: SolverResult) -> Row:
-    own = {column: getattr(result, name) for column, name in MEASURED.items()}
-    said = {"solver": f"{result.solver} {result.version}", "termination": str(result.termination)}
-    made = {"certified_by": instance.certified_by, "build_s": instance.build_s}
-    return own | said | made | {"solution_status": str(result.status)}
 
 
 def _mixed(
     model: CompiledModel, result: SolverResult, points: Sequence[Progress], worth: Fraction | None
 ) -> dict[str, Any]:
     """Return the columns that only a mixed-integer program has."""
-    last = Progress(result.solve_s, result.objective, result.bound)
+    # All better incumbents are kept, and bounds with even steps between.
+    kept = [next(same) for _, same in groupby(points, key=lambda point: (point.incumbent, point.bound))]
+    better = {i for i in range(len(kept)) if not i or kept[i].incumbent != kept[i - 1].incumbent}
+    step, last = len(kept) // MOST_POINTS + 1, Progress(result.solve_s, result.objective, result.bound)
+    shown = [*(point for i, point in enumerate(kept) if i in better or i % step == 0), last]
     # Solvers' logs round their seconds, and no point is later than the end.
-    trace = [[min(p.seconds, last.seconds), p.incumbent, p.bound] for p in (*_thinned(points), last)]
+    trace = [[min(p.seconds, last.seconds), p.incumbent, p.bound] for p in shown]
     return {
         "integers": int(model.integer.sum()),
         "maximize": model.maximize,
@@ -217,14 +210,6 @@ def _mixed(
         "integrality": None if result.values is None else integrality(model, result.values),
         "trace": json.dumps(trace),
     }
-
-
-def _thinned(points: Sequence[Progress]) -> Sequence[Progress]:
-    """Return all points with a better incumbent, and at most `MOST_POINTS` evenly spaced others."""
-    kept = [next(same) for _, same in groupby(points, key=lambda point: (point.incumbent, point.bound))]
-    better = {i for i in range(len(kept)) if not i or kept[i].incumbent != kept[i - 1].incumbent}
-    step = len(kept) // MOST_POINTS + 1
-    return [point for i, point in enumerate(kept) if i in better or i % step == 0]
 
 
 def study_of(given: Config, methods: Mapping[str, Method]) -> Study:
@@ -237,6 +222,7 @@ def study_of(given: Config, methods: Mapping[str, Method]) -> Study:
     """
     config = read_study(given)
     table, tolerance = config.table, config.table.tolerance
+    solvers = {one.label: f"{one.name} {options_text(one.options)}".strip() for one in config.solvers}
     return Study(
         given,
         make_tasks(config),
@@ -250,7 +236,7 @@ def study_of(given: Config, methods: Mapping[str, Method]) -> Study:
             "clock": table.clock,
             **({"relative_gap": float(table.relative_gap)} if config.mixed else {}),
             **({} if tolerance is None else {"tolerance": float(tolerance)}),
-            "solvers": {solver.label: solver.text for solver in config.solvers},
+            "solvers": solvers,
         },
         counted={"answers": "answer"},
     )
@@ -265,45 +251,42 @@ def make_tasks(config: StudyConfig) -> list[StudyTask]:
         If a model or topology is unknown, an instance is asked for twice, or the models are of both kinds.
     """
     tasks: list[StudyTask] = []
-    seen: dict[tuple[str, str], str] = {}
-    for program in config.programs:
-        name = (program.model, program.topology)
-        if name in seen:
-            raise InputError(f"{program.where}: {' '.join(name)} is also {seen[name]}; remove one of them")
-        seen[name] = program.where.partition(": ")[2] or program.where
-        tasks += _tasks_of(program, config)
-    kinds = {is_mixed(program.model): program for program in config.programs}
-    if len(kinds) > 1:  # their means have other shifts, their reports other charts
-        raise InputError(
-            f"{kinds[True].where}: model '{kinds[True].model}' is a mixed-integer program and "
-            f"'{kinds[False].model}' is not; make two studies"
-        )
-    return tasks
-
-
-def _tasks_of(program: StudyProgram, config: StudyConfig) -> Iterator[StudyTask]:
-    model = at(program.where, find_model, program.model)
-    topology, table = at(program.where, parse_topology, program.topology), config.table
-    known = {name: getattr(topology, f"num_{name}") for name in ("nodes", "switches", "links")}
-    known |= {"collective": str(collective(model.kind, topology.num_ranks)), "builder": "pyomo"}
-    known |= {"topology": program.topology, "model": model.name}
-    what = (topology_digest(topology), program.topology, program.model)
-    # Settings are in a key only where they are given, so that keys of studies without them stay the same.
+    seen: dict[str, str] = {}
+    table = config.table
     mixed = (table.clock, float(table.relative_gap)) if config.mixed else ()
     tolerance = {} if table.tolerance is None else {"tolerance": float(table.tolerance)}
-    for solver, threads, seed in product(config.solvers, program.threads, program.seeds):
-        given = tolerance | ({"threads": threads} if threads > 1 else {})
-        rest = (config.memory_limit, *mixed, *([given] if given else []))
-        yield StudyTask(
-            key=task_key(TASK_FORMAT, *what, solver.label, solver.name, solver.options, seed, *rest),
-            time_limit=program.time_limit,
-            known=known,
-            solver=solver,
-            table=table,
-            order=seed,
-            memory_limit=config.memory_limit,
-            threads=threads,
-        )
+    for program in config.programs:
+        name = f"{program.model} {program.topology}"
+        if name in seen:
+            raise InputError(f"{program.where}: {name} is also {seen[name]}; remove one of them")
+        seen[name] = program.where.partition(": ")[2] or program.where
+        model = at(program.where, find_model, program.model)
+        topology = at(program.where, parse_topology, program.topology)
+        known = {number: getattr(topology, f"num_{number}") for number in ("nodes", "switches", "links")}
+        known |= {"collective": str(collective(model.kind, topology.num_ranks)), "builder": "pyomo"}
+        known |= {"topology": program.topology, "model": model.name}
+        what = (TASK_FORMAT, topology_digest(topology), program.topology, program.model)
+        for solver, threads, seed in product(config.solvers, program.threads, program.seeds):
+            given = tolerance | ({"threads": threads} if threads > 1 else {})
+            rest = (seed, config.memory_limit, *mixed, *filter(None, [given]))
+            tasks.append(
+                StudyTask(
+                    key=task_key(*what, solver.label, solver.name, solver.options, *rest),
+                    time_limit=program.time_limit,
+                    known=known,
+                    solver=solver,
+                    table=table,
+                    order=seed,
+                    memory_limit=config.memory_limit,
+                    threads=threads,
+                )
+            )
+    kinds = {is_mixed(program.model): program for program in config.programs}
+    if len(kinds) > 1:  # their means have other shifts, their reports other charts
+        whole, other = kinds[True], kinds[False].model
+        said = f"model '{whole.model}' is a mixed-integer program and '{other}' is not; make two studies"
+        raise InputError(f"{whole.where}: {said}")
+    return tasks
 
 
 def _arranged(tasks: Sequence[Task], outcomes: Outcomes) -> Iterator[list[Row]]:
@@ -319,8 +302,14 @@ def judged(rows: Sequence[Row]) -> list[Row]:
     TuttiError
         If two proofs contradict each other.
     """
-    by_instance = groupby(sorted(rows, key=instance_of), instance_of)
-    proven = {key: _intersection(key, list(own)) for key, own in by_instance}
+    proven: dict[tuple[str, str], Bounds] = {}
+    for key, own in groupby(sorted(rows, key=instance_of), instance_of):
+        same = list(own)
+        lowers, uppers = ([Fraction(row[name]) for row in same if row.get(name)] for name in EXACT)
+        proven[key] = lower, upper = max(lowers, default=None), min(uppers, default=None)
+        if lower is not None and upper is not None and lower > upper:
+            said = f"its optimum is proven to be at least {lower} and at most {upper}"
+            raise TuttiError(f"{' '.join(key)}: {said}")
     found = [_judged(row, *proven[instance_of(row)]) for row in rows]
     claims = [row for row in found if row.get("answer") == UNPROVEN and row.get("integers") is not None]
     for _, own in groupby(sorted(claims, key=instance_of), instance_of):
@@ -329,15 +318,6 @@ def judged(rows: Sequence[Row]) -> list[Row]:
             if near and other["solver"] != row["solver"]:
                 row["answer"] = AGREED  # two back-ends claim the same optimum
     return found
-
-
-def _intersection(key: tuple[str, str], rows: Sequence[Row]) -> Bounds:
-    """Return the largest lower and the least upper bound of an instance."""
-    lowers, uppers = ([Fraction(row[name]) for row in rows if row.get(name)] for name in EXACT)
-    lower, upper = max(lowers, default=None), min(uppers, default=None)
-    if lower is not None and upper is not None and lower > upper:
-        raise TuttiError(f"{' '.join(key)}: its optimum is proven to be at least {lower} and at most {upper}")
-    return lower, upper
 
 
 def _judged(row: Row, lower: Fraction | None, upper: Fraction | None) -> Row:
@@ -351,7 +331,10 @@ def _judged(row: Row, lower: Fraction | None, upper: Fraction | None) -> Row:
     more["certified_exact"] = str(lower) if lower is not None and lower == upper else None
     mixed = row.get("integers") is not None
     if row["status"] == "ok" and row.get("objective") is not None:
-        error = _error(row["objective"], lower, upper)
+        # How far the objective lies outside, relative to the end that it passed.
+        below = 0 if lower is None else (lower - Fraction(row["objective"])) / max(abs(lower), TINY)
+        above = 0 if upper is None else (Fraction(row["objective"]) - upper) / max(abs(upper), TINY)
+        error = float(max(below, above, 0))
         right, more["relative_error"] = False, None
         if lower is not None and upper is not None:
             more["relative_error"] = error
@@ -384,10 +367,3 @@ def _false(row: Row, reached: Fraction | None) -> bool:
 def _room(value: float) -> float:
     """Return the tolerance for a value of a mixed-integer program."""
     return MIXED_TOLERANCE * max(1.0, abs(value))
-
-
-def _error(objective: float, lower: Fraction | None, upper: Fraction | None) -> float:
-    """Return how far an objective lies outside of an interval, relative to the end that it passed."""
-    below = 0 if lower is None else (lower - Fraction(objective)) / max(abs(lower), TINY)
-    above = 0 if upper is None else (Fraction(objective) - upper) / max(abs(upper), TINY)
-    return float(max(below, above, 0))
