@@ -33,8 +33,34 @@ import pandas as pd
 
 from tutti.experiments.report.results import Row, frame_of
 from tutti.experiments.report.standings import shifted_geometric_mean
-from tutti.experiments.solver_study.config import COLUMNS
+from tutti.experiments.runner.results import typed
 
+COLUMNS = typed("""
+    topology text, nodes int, switches int, links int, collective text, model text, builder text,
+    method text, solver text, options text, seed int, status text, message text, termination text,
+    solution_status text, objective float, certified_lower float, certified_upper float,
+    certified_exact text, certified_by text, bound float, worth float, feasible bool,
+    relative_error float, answer text, variables int, integers int, maximize bool, constraints int,
+    nonzeros int, iterations int, build_s float, solve_s float, cpu_s float, timed_s float,
+    primal_integral float, trace text, certify_s float, peak_rss_mb float, limit_s float, limit_mb float,
+    log text, threads int, tolerance float, tree_nodes int, integrality float, violation float
+""")
+"""Name and type of every column, in order; those that other runs have too mean the same.
+
+``method`` is the label of the solver with its options, ``solver`` the back-end with its version. ``status``
+is ok, timeout (a limit reached), grid (optimal on a solver's own grid only), unsupported (not installed) or
+failed. ``certified_lower`` and ``certified_upper`` bound the optimum of the instance, by all that any row
+proved; ``certified_exact`` is the fraction where they meet. ``relative_error`` is how far the objective lies
+outside of them, and ``answer`` is right, wrong, agreed (by two back-ends) or unproven (by nothing).
+``timed_s`` is what means and profiles count: ``solve_s`` or ``cpu_s``, as the config says. ``log`` is the
+file of the solver's log. ``tolerance`` is the solver's, of feasibility and optimality. ``violation`` is the
+largest amount by which the values exceed a side of a row or column, over 1 or the side if that is larger.
+
+Only mixed-integer programs have these: ``integers`` are their whole columns, ``bound`` is the solver's,
+``worth`` the incumbent's objective in own arithmetic and ``feasible`` whether it keeps all rows there.
+``trace`` is a JSON list of [seconds, incumbent, bound], and ``primal_integral`` that of Berthold, in seconds.
+``tree_nodes`` are those of branch and bound (CP-SAT's branches), and ``integrality`` is the largest distance
+of a whole column's value from a whole number."""
 Point = tuple[float, float | None, float | None]
 """Seconds, incumbent, bound."""
 

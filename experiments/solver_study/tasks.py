@@ -18,7 +18,6 @@ from tutti.experiments.runner.manifest import task_key
 from tutti.experiments.runner.study import Outcomes, Row, Study, Task, TaskOutcome, Workplace
 from tutti.experiments.runner.tasks import Stopwatch, topology_digest
 from tutti.experiments.solver_study.config import (
-    COLUMNS,
     SolverTable,
     StudyConfig,
     StudyProgram,
@@ -27,7 +26,7 @@ from tutti.experiments.solver_study.config import (
 )
 from tutti.experiments.solver_study.instances import Bounds, SolverInstance
 from tutti.experiments.solver_study.milp_instances import find_model, integrality, is_mixed, violation
-from tutti.experiments.solver_study.statistics import MIXED_TOLERANCE, TOLERANCE, instance_of, scored
+from tutti.experiments.solver_study.statistics import COLUMNS, MIXED_TOLERANCE, TOLERANCE, instance_of, scored
 from tutti.models.solvers import (
     CompiledModel,
     Feature,

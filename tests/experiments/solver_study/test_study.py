@@ -18,7 +18,7 @@ from tutti.experiments.report.standings import shifted_geometric_mean
 from tutti.experiments.runner.config import read_config
 from tutti.experiments.runner.results import read_rows, to_table
 from tutti.experiments.runner.study import Workplace, perform, study_of
-from tutti.experiments.solver_study.config import COLUMNS, read_study
+from tutti.experiments.solver_study.config import read_study
 from tutti.experiments.solver_study.instances import MODELS
 from tutti.experiments.solver_study.milp_instances import find_model
 from tutti.experiments.solver_study.report import advice, render_study, write_study_report
