@@ -100,11 +100,11 @@ def _compile_others() -> None:
     parse_topology("least_circulant:6,16")  # searches its offsets
     balance(circulant_moves(7, np.array([1, 2])))
     kautz_cost(2, 5)
-    workloads(parse_topology("ring:4"))  # by counting: as a method BFB solves a model on small networks
-    network = tree_network(parse_topology("ring:4"))
-    if network is not None:
+    workloads(
+        ring := parse_topology("ring:4")
+    )  # by counting: as a method BFB solves a model on small networks
+    if (network := tree_network(ring)) is not None:
         pack(network.graph, Fraction(1, 2), products=False)  # greedy trees, of large networks only
-    ring = parse_topology("ring:4")
     problem = Problem(ring, collective(Kind.ALLGATHER, 4), SIZE)
     planned_schedule(problem, 0.1, np.random.default_rng(0))
     refined(problem, [], 0.1, np.random.default_rng(0), lambda half, until: [])

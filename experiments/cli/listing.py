@@ -40,11 +40,11 @@ BOUNDED = (Kind.ALLGATHER, Kind.ALLREDUCE, Kind.ALL_TO_ALL)
 """Collectives whose bounds ``tutti topology`` shows."""
 
 
-def do_list(arguments: ListCommand) -> int:
+def do_list(arguments: ListCommand) -> None:
     """Print what there is of it; without a word, the words."""
     if arguments.what is None:
         make_parser().commands["list"].print_help()
-        return 0
+        return
     chosen = [name for name in ("collective", "network") if getattr(arguments, name) is not None]
     if chosen and arguments.what != "methods":
         raise InputError(f"--{chosen[0]} goes with tutti list methods, not {arguments.what}")
@@ -53,14 +53,12 @@ def do_list(arguments: ListCommand) -> int:
         "topologies": _topologies,
         "solvers": _solvers,
     }
-    documents = list(found[arguments.what]())
-    if not documents:
+    if not (documents := list(found[arguments.what]())):
         raise NoSchedule(f"no method does {arguments.collective or 'any collective'} on {arguments.network}")
-    for document in documents if arguments.json else ():
-        print_json(document)
-    if not arguments.json:
+    if arguments.json:
+        print_json(*documents)
+    else:
         print_table("", list(documents[0]), [[*map(_cell, document.values())] for document in documents])
-    return 0
 
 
 def _methods(arguments: ListCommand) -> Iterator[dict[str, Any]]:
@@ -132,7 +130,7 @@ def _cell(value: object) -> object:
     return value
 
 
-def do_topology(arguments: TopologyCommand) -> int:
+def do_topology(arguments: TopologyCommand) -> None:
     """Print what there is to say of a network."""
     sizes = [parse_size(word.strip()) for word in arguments.sizes.split(",")]
     topology = parse_topology(arguments.topology)
@@ -146,7 +144,6 @@ def do_topology(arguments: TopologyCommand) -> int:
         print_json(document)
     else:
         _print_network(document)
-    return 0
 
 
 def _print_network(document: Mapping[str, Any]) -> None:
@@ -193,21 +190,18 @@ def _print_network(document: Mapping[str, Any]) -> None:
 
 
 def _hosts(document: Mapping[str, Any]) -> str:
-    hosts = document["hosts"]
-    if hosts is None:
+    if (hosts := document["hosts"]) is None:
         return f"none: the network {document['no_hosts']}"
     inferred = "; inferred from the links" if document["hosts_inferred"] else ""
     each = "; ".join(map(runs, hosts[: SHOWN.members])) + "; ..." * (len(hosts) > SHOWN.members)
-    sizes = sorted({len(ranks) for ranks in hosts})
-    if len(sizes) > 1:
+    if len(sizes := sorted({len(ranks) for ranks in hosts})) > 1:
         return f"{len(hosts)} of unequal size, {sizes[0]} to {sizes[-1]} ranks ({each})"
     return f"{len(hosts)} of {len(hosts[0])} ranks each ({each}){inferred}"
 
 
 def _orbits(document: Mapping[str, Any]) -> str:
     """Return which ranks automorphisms take to each other."""
-    orbits = document["orbits"]
-    if len(orbits) == 1:
+    if len(orbits := document["orbits"]) == 1:
         return "all ranks: an automorphism takes each to each"
     if len(orbits) == document["ranks"]:
         return "no two ranks"

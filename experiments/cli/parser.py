@@ -206,7 +206,7 @@ def _path(text: str) -> Path:
     return Path(text)
 
 
-def do_help(asked: HelpCommand) -> int:
+def do_help(asked: HelpCommand) -> None:
     """Print the help of a command, or of all.
 
     Raises
@@ -219,10 +219,9 @@ def do_help(asked: HelpCommand) -> int:
     if name is not None and name not in parser.commands:
         raise InputError(f"no command '{name}'{suggestion(name, parser.commands)}")
     (parser if name is None else parser.commands[name]).print_help()
-    return 0
 
 
-def do_completion(asked: CompletionCommand) -> int:
+def do_completion(asked: CompletionCommand) -> None:
     """Print the script that a shell reads."""
     import shtab
 
@@ -244,4 +243,3 @@ def do_completion(asked: CompletionCommand) -> int:
             if action.dest in words:
                 action.choices = list(words[action.dest])
     sys.stdout.write(f"{shtab.complete(parser, asked.shell)}\n")
-    return 0

@@ -17,7 +17,7 @@ from tutti.topologies.errors import InputError
 from tutti.topologies.files import check_folder
 
 
-def do_report(arguments: ReportCommand) -> int:
+def do_report(arguments: ReportCommand) -> None:
     """Write what is asked for, and say where it is."""
     formats = list(dict.fromkeys(("svg" if arguments.format is None else arguments.format).split(",")))
     check_formats(formats)
@@ -28,7 +28,7 @@ def do_report(arguments: ReportCommand) -> int:
     for directory in arguments.runs:
         if (kind := _kind(arguments, directory)) != "schedules":
             say(f"report: {KINDS[kind].draw(directory, arguments.output)}")
-            return 0
+            return
     results = read_results(first, *others, baseline=arguments.baseline)
     shown = contents(results)
     page = arguments.output or (Path(REPORT) if others else first / REPORT)
@@ -41,7 +41,6 @@ def do_report(arguments: ReportCommand) -> int:
         say(f"figures: {len(figures)} as {','.join(formats)} in {folder}")
     if arguments.latex is not None:
         say(f"tables: {len(write_tables(results, arguments.latex))} in {arguments.latex}")
-    return 0
 
 
 def _check_folders(arguments: ReportCommand) -> None:

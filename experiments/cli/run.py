@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
 import sys
 from pathlib import Path
@@ -94,8 +95,7 @@ def print_training(summary: Summary) -> None:
             lines.append([row["job"], row["method"], *times, f"{row['saving']:.1%}"])
     heads = ["job", "method", *(name.removesuffix("_s") for name in TRAINING_TIMES), "saving"]
     print_table("an iteration, and what optimal collectives would save", heads, lines)
-    stated = claims(summary.rows, stated_in(summary.directory))
-    if stated:
+    if stated := claims(summary.rows, stated_in(summary.directory)):
         print_table("what papers state", stated[0].HEADS, [one.cells for one in stated])
 
 
@@ -120,7 +120,8 @@ def print_counts(summary: Summary) -> None:
 def do_tune(arguments: TuneCommand) -> int:
     """Run the methods, choose, and write the set; or write the rules of a tuner."""
     if arguments.format in tuning.TUNERS:
-        return _write_rules(arguments)
+        _write_rules(arguments)
+        return Exit.OK
     if arguments.format not in FORMATS:
         known = suggestion(arguments.format, [*FORMATS, *tuning.TUNERS])
         raise InputError(f"unknown format '{arguments.format}'{known}")
@@ -150,10 +151,10 @@ def do_tune(arguments: TuneCommand) -> int:
         print_json({"files": said, "loader": loader, "report": str(summary.report)})
     else:
         _print_set(said, form, loader, summary.report)
-    return 0
+    return Exit.OK
 
 
-def _write_rules(arguments: TuneCommand) -> int:
+def _write_rules(arguments: TuneCommand) -> None:
     """Write which of a runtime's own algorithms it takes at which size."""
     form = tuning.TUNERS[arguments.format]
     options = build_options(form, parse_assignments(arguments.option))
@@ -170,13 +171,12 @@ def _write_rules(arguments: TuneCommand) -> int:
     if arguments.json:
         named = [rule._asdict() for rule in rules]
         print_json({"file": str(path), "rules": named, "notes": tuner.notes, "loader": loader})
-        return 0
+        return
     lines = [[str(rule.low), str(rule.high), " ".join(rule.takes)] for rule in rules]
     print_table(f"what {form.name} takes at which size", ["from, bytes", "to", "algorithm"], lines)
     for note in tuner.notes:
         remark(f"note: {note}")
     say(f"load with (load.env): {loader}")
-    return 0
 
 
 def _sizes(text: str) -> list[int]:
@@ -187,11 +187,8 @@ def _sizes(text: str) -> list[int]:
     first, last = int(parse_size(low)), int(parse_size(high))
     if not 0 < first < last:
         raise InputError(f"--sizes {text}: the first size must be less than the last")
-    sizes = []
-    while first < last:
-        sizes.append(first)
-        first *= 2
-    return [*sizes, last]
+    doubled = (first << doublings for doublings in itertools.count())
+    return [*itertools.takewhile(lambda size: size < last, doubled), last]
 
 
 def _print_set(said: list[dict[str, Any]], form: ProgramFormat, loader: str, report: Path | None) -> None:
@@ -208,21 +205,18 @@ def _print_set(said: list[dict[str, Any]], form: ProgramFormat, loader: str, rep
         say(f"who wins where, by how much: {report}")
 
 
-def do_model(arguments: ModelCommand) -> int:
+def do_model(arguments: ModelCommand) -> None:
     """Build it, write it and say what it is."""
     model = find_model(arguments.model)
     check_path(arguments.output)
     topology = parse_topology(arguments.topology)
-    if not arguments.large:
-        memory = model.memory(topology)
-        if memory > MOST_MEMORY:
-            entries = f"about {model.entries(topology):.2g} nonzeros"
-            takes = f"{entries} and take about {memory / GIGA:.0f} GB of memory"
-            what = f"model {model.name} on {topology.name} would have {takes}"
-            raise InputError(f"{what}; --large writes it all the same")
+    if not arguments.large and (memory := model.memory(topology)) > MOST_MEMORY:
+        entries = f"about {model.entries(topology):.2g} nonzeros"
+        takes = f"{entries} and take about {memory / GIGA:.0f} GB of memory"
+        what = f"model {model.name} on {topology.name} would have {takes}"
+        raise InputError(f"{what}; --large writes it all the same")
     instance = model.build(topology)
     write_model(instance.compiled, arguments.output)
-    optimum = None if instance.known is None else str(instance.known)
     fields = {
         "model": model.name,
         "summary": model.summary,
@@ -231,8 +225,7 @@ def do_model(arguments: ModelCommand) -> int:
         "integers": int(instance.compiled.integer.sum()),
         "constraints": instance.compiled.num_rows,
         "nonzeros": instance.compiled.num_nonzeros,
-        "optimum": optimum,
+        "optimum": None if instance.known is None else str(instance.known),
         "file": str(arguments.output),
     }
     print_answer(fields, fields, as_json=arguments.json)
-    return 0

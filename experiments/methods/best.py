@@ -408,11 +408,10 @@ class _PortfolioSearch:
             if not self.all_found:
                 prover.begin(self.found, self.first)
             yield
-            if not (self.all_found or self.met):
-                ended = prover.answer()
-                if ended.how is CallEnd.ANSWER:
-                    self.found, self.all_found = ended.answer[0], True
-                    self._raise_bound(self.found)
+            late = not (self.all_found or self.met)
+            if late and (ended := prover.answer()).how is CallEnd.ANSWER:
+                self.found, self.all_found = ended.answer[0], True
+                self._raise_bound(self.found)
 
     def attempt_parts(self) -> None:
         """Put the fastest schedules of a mixed collective's parts together, found in half of the time."""
@@ -432,10 +431,8 @@ class _PortfolioSearch:
     def attempt_halves(self) -> None:
         """Compose an allreduce through switches of the fastest halves, found in half of the time left."""
         topology, seconds = self.problem.topology, BUDGET.share * (self.until - time.monotonic()) / 2
-        switches = topology.num_nodes > topology.num_ranks
-        if self.problem.collective.kind is not Kind.ALLREDUCE or not switches or self._over():
-            return
-        if self.best is None or seconds < BUDGET.least_seconds:
+        able = self.problem.collective.kind is Kind.ALLREDUCE and topology.num_switches > 0
+        if not able or self._over() or self.best is None or seconds < BUDGET.least_seconds:
             return
 
         halves: list[Schedule] = []
@@ -465,8 +462,7 @@ class _PortfolioSearch:
 
     def attempt(self, entry: PortfolioEntry) -> None:
         """Try a method, unless no time is left or the fastest schedule is near enough."""
-        why = self._over() or self._hopeless(entry)
-        if why:
+        if why := self._over() or self._hopeless(entry):
             self.tried.append(Tried(entry.label, math.inf, 0.0, why))
             return
         tell(self._under_way(entry.label))
@@ -478,11 +474,11 @@ class _PortfolioSearch:
             attempt = _Attempt(entry.label, self.problem, dict(vars(options)), start, self.rng)
             ended = self.apart.call(attempt, None if math.isinf(left) else left)
             if ended.how is not CallEnd.ANSWER:
-                raise _NoAnswer(ENDED if ended.how is CallEnd.TIME else f"its process died ({ended.cause})")
+                raise NoSchedule(ENDED if ended.how is CallEnd.TIME else f"its process died ({ended.cause})")
             made: _AttemptResult = ended.answer
             self.rng.bit_generator.state = made.rng
             if made.schedule is None:
-                raise _NoAnswer(made.why)
+                raise NoSchedule(made.why)
             return self._judged(entry.label, made.schedule, made.seconds)
 
         self._attempted(entry.label, run)
@@ -492,8 +488,6 @@ class _PortfolioSearch:
         began, seconds, why = time.monotonic(), math.inf, ""
         try:
             seconds = run()
-        except _NoAnswer as error:
-            why = str(error)
         except Exception as error:  # noqa: BLE001 (one attempt's fault is not the others')
             why = _told(error)
         self.tried.append(Tried(label, seconds, time.monotonic() - began, why))
@@ -555,10 +549,6 @@ class _PortfolioSearch:
             best = schedule.replace(stats={**schedule.stats, "algorithm": label})
             self.seconds, self.best = seconds, best  # at once: the time may be over in between
         return seconds
-
-
-class _NoAnswer(Exception):
-    """An attempt has no schedule; the message says why."""
 
 
 def _composed(what: str, parts: Sequence[Schedule]) -> str:

@@ -81,6 +81,11 @@ class ListedOptions(CallingOptions):
 def listed(methods: Mapping[str, Method]) -> Method:
     """Return the method `list_scheduling` over the flows of these methods."""
 
+    def check(problem: Problem, options: ListedOptions) -> None:
+        reasons = [method.refusal(problem, own) for method, own in _chosen(methods, options)]
+        if all(reasons):  # no method makes it
+            raise Unsupported("list_scheduling: " + "; ".join(reasons))
+
     def synthesize(problem: Problem, options: ListedOptions, rng: np.random.Generator) -> Schedule:
         return _shortest(problem, _chosen(methods, options), options.seconds, rng)
 
@@ -90,7 +95,7 @@ def listed(methods: Mapping[str, Method]) -> Method:
         synthesize=synthesize,
         options=ListedOptions,
         capabilities=Capabilities(KINDS, further="what a method of its option base_methods needs"),
-        check=lambda problem, options: _check(problem, _chosen(methods, options)),
+        check=check,
         size_dependent=lambda problem, options: True,
         seeded=True,
         summary="trees of other methods, with the order and the size of every link's messages chosen",
@@ -100,13 +105,6 @@ def listed(methods: Mapping[str, Method]) -> Method:
 def _chosen(methods: Mapping[str, Method], options: ListedOptions) -> list[tuple[Method, Any]]:
     """Return the methods and their options."""
     return [(method, method.options(**_AS_FLOWS.get(method.name, {}))) for method in options.chosen(methods)]
-
-
-def _check(problem: Problem, methods: Sequence[tuple[Method, Any]]) -> None:
-    """Refuse what no method makes."""
-    reasons = [method.refusal(problem, options) for method, options in methods]
-    if all(reasons):
-        raise Unsupported("list_scheduling: " + "; ".join(reasons))
 
 
 def _shortest(

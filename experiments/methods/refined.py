@@ -82,8 +82,7 @@ def refinement(methods: Mapping[str, Method]) -> Method:
 
 def _check(problem: Problem, methods: Sequence[Method]) -> None:
     """Refuse too many items, and shards without a byte, which need not go anywhere."""
-    items = problem.collective.items
-    if len(items) > MOST_ITEMS:
+    if len(items := problem.collective.items) > MOST_ITEMS:
         raise Unsupported(f"local_search needs at most {MOST_ITEMS} items; this has {len(items)}")
     if not all(share > 0 for share in items.share):
         raise Unsupported(f"local_search needs bytes in every shard; this is {problem.collective}")

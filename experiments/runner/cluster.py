@@ -146,8 +146,7 @@ class DaskCluster:
 
     def lacks(self) -> str:
         """Return what rows wait for that the cluster has not; nothing where it has all."""
-        workers = self._workers()
-        if not workers:
+        if not (workers := self._workers()):
             return "workers"
         most = max(worker["resources"].get(MEMORY, 0) for worker in workers)
         waiting = [key for key, state in [*self._client.futures.items()] if state.status == "pending"]
@@ -282,8 +281,7 @@ def supervise(row: Call, theirs: Mapping[str, str]) -> TaskOutcome:
         If something stops all rows, as in `Pool.run`, or this worker, which came late, differs from who asks.
     """
     worker = import_module("distributed").get_worker()
-    said = unfit(theirs)
-    if said:
+    if said := unfit(theirs):
         raise TuttiError(f"worker {worker.address} {said}; {KEPT}")
     key = worker.get_current_task()
     _began[key] = time.monotonic()
@@ -298,15 +296,15 @@ def _attended(row: Call, key: str, worker: Any) -> TaskOutcome:
     process = _process(None if row.setting is None else row.setting.plugins)
     process.watched = row.task.memory is not None
     process.give(row, row.task.time_limit, row.task.memory)
-    ended = None
-    while ended is None:
+    while True:
         patience = process.patience()
         wait([process.pipe], LIMITS.look if patience is None else min(patience, LIMITS.look))
-        ended = process.step()
-        if ended is None and not _wanted(key, worker):
+        if (ended := process.step()) is not None:
+            return outcome_of(row.task, ended)
+        known = worker.state.tasks.get(key)
+        if worker.status.name not in WORKING or known is None or known.state == "cancelled":
             process.end()
             raise import_module("distributed").Reschedule  # elsewhere, if it is wanted again
-    return outcome_of(row.task, ended)
 
 
 def unfit(theirs: Mapping[str, str]) -> str:
@@ -343,12 +341,6 @@ def _process(plugins: Loaded | None) -> Worker:
     return process
 
 
-def _wanted(key: str, worker: Any) -> bool:
-    """Whether the scheduler still waits for a task that runs here, and the worker is not about to end."""
-    known = worker.state.tasks.get(key)
-    return worker.status.name in WORKING and known is not None and known.state != "cancelled"
-
-
 def _in_words(error: Exception) -> str:
     """Return an error of a worker in one line."""
     return " ".join(f"{type(error).__name__}: {error}".split())
@@ -370,8 +362,7 @@ def _client(address: str, security: Any = None) -> Iterator[Any]:
     hush()
     security = dask.Security() if security is None else security
     try:
-        kind = asyncio.run(_kind(address, security))
-        if kind != "Scheduler":
+        if (kind := asyncio.run(_kind(address, security))) != "Scheduler":
             raise InputError(f"--scheduler {address}: that is a {kind}, no Dask scheduler")
         client = dask.Client(address, timeout=LIMITS.answer, set_as_default=False, security=security)
     except OSError as error:
@@ -380,9 +371,8 @@ def _client(address: str, security: Any = None) -> Iterator[Any]:
         raise InputError(f"--scheduler {address}: {error}") from error
     with client:
         version = client.get_versions()["scheduler"]["packages"]["distributed"]
-        if version != dask.__version__:
-            ours = f"not {dask.__version__} as here"
-            raise InputError(f"--scheduler {address} has distributed {version}, {ours}")
+        if version != (ours := dask.__version__):
+            raise InputError(f"--scheduler {address} has distributed {version}, not {ours} as here")
         yield client
 
 

@@ -167,8 +167,7 @@ def time_columns(schedule: Schedule, size: Fraction, bound: ProvenBound) -> dict
         If the simulated time beats the bound, which no legal schedule can.
     """
     slices, time = best_slices(schedule, size)
-    against = bound_columns(time * MICRO, bound)
-    if too_fast(against):
+    if too_fast(against := bound_columns(time * MICRO, bound)):
         least = f"the {bound.kind} bound of {against['bound_us']:.9g} us"
         raise TuttiError(f"simulated {time * MICRO:.9g} us beats {least}")
     alone = [seconds * MICRO for seconds in schedule.stats.get("alone", ())]  # of a mixed collective's parts
@@ -208,10 +207,8 @@ def rounding_note(schedule: Schedule, size: Fraction) -> str:
     Nothing is rounded here: loads are exact fractions of a byte, and only a program that moves real
     bytes must round.
     """
-    sizes = np.unique(schedule.chunks.size)
     denominator = schedule.chunks.denominator
-    broken = next((int(s) for s in sizes if (int(s) * size) % denominator), None)
-    if broken is None:
+    if not any((int(share) * size) % denominator for share in np.unique(schedule.chunks.size)):
         return ""
     chunks = f"{len(schedule.chunks)} chunks of whole bytes"
     return f"{format_size(size)} does not divide into {chunks}; times are for fractional chunks"
@@ -235,16 +232,13 @@ def is_named(name: str, row: Row) -> bool:
 
 def with_speedups(rows: Iterable[Row], baseline: str) -> list[dict[str, Any]]:
     """Return rows with `speedup`: the baseline's least time of the same instance over the row's."""
-    found = [dict(row) for row in rows]
+    found = [(tuple(row[name] for name in INSTANCE), row) for row in rows]
     least: dict[tuple[Any, ...], float] = {}
-    for row in found:
+    for case, row in found:
         if is_named(baseline, row) and row.get("time_us"):
-            case = tuple(row[name] for name in INSTANCE)
             least[case] = min(_time(row), least.get(case, math.inf))
-    for row in found:
-        base = least.get(tuple(row[name] for name in INSTANCE))
-        row["speedup"] = base / _time(row) if base and row.get("time_us") else None
-    return found
+    timed = [(row, least.get(case) if row.get("time_us") else None) for case, row in found]
+    return [{**row, "speedup": None if base is None else base / _time(row)} for row, base in timed]
 
 
 class GapTableBuilder:
@@ -291,8 +285,7 @@ def method_columns(gaps: pd.DataFrame) -> list[str]:
 
 def _line(instance: tuple[Any, ...], rows: list[Row]) -> dict[str, Any]:
     line = dict(zip(INSTANCE, instance, strict=True))
-    done = [row for row in rows if row["status"] == "ok"]
-    if not done:
+    if not (done := [row for row in rows if row["status"] == "ok"]):
         return line
     best, bound = min(done, key=_time), max(done, key=lambda row: float(row["bound_us"] or 0))
     line |= {"bound_us": bound["bound_us"], "bound_kind": bound["bound_kind"]}
@@ -308,8 +301,7 @@ def _line(instance: tuple[Any, ...], rows: list[Row]) -> dict[str, Any]:
     for label, several in methods.items():
         gaps = (_gap(row, bound) for row in several)
         line[label] = min((gap for gap in gaps if gap is not None), default=None)
-        told = _said(several, best, exact)
-        line |= {f"{label}: {name}": value for name, value in told.items()}
+        line |= {f"{label}: {name}": value for name, value in _said(several, best, exact).items()}
     return line
 
 

@@ -136,8 +136,7 @@ def study_of(config: Config, methods: Mapping[str, Method]) -> Study:
         As `make_plan`.
     """
     run, tasks = config.table(RunTable, "run"), make_plan(config, methods)
-    baseline = _baseline(config, tasks)
-    keep = run.keep_schedules
+    baseline, keep = _baseline(config, tasks), run.keep_schedules
     return Study(
         config,
         tasks,
@@ -153,8 +152,7 @@ def study_of(config: Config, methods: Mapping[str, Method]) -> Study:
 
 def _baseline(config: Config, tasks: Sequence[SynthesisTask]) -> str | None:
     """Return the method that the others are compared with, by its name, or by that and its options."""
-    asked = config.table(ReportTable, "report").baseline
-    if asked is None:
+    if (asked := config.table(ReportTable, "report").baseline) is None:
         return None
     wanted = current_label(asked)
     rows = [{"method": task.method, "options": options_text(task.options)} for task in tasks]
@@ -238,11 +236,10 @@ def _seeds(method: Method, seeds: int | list[int] | None) -> tuple[tuple[tuple[i
 
     A number of seeds makes one task, a list of them one for each. A method without randomness has one task.
     """
-    note = f"{method.name} has no randomness, so seeds = {seeds} is one try"
-    note = "" if method.seeded or seeds in (None, 1) else note
+    one_try = f"{method.name} has no randomness, so seeds = {seeds} is one try"
+    note = "" if method.seeded or seeds in (None, 1) else one_try
     if isinstance(seeds, list):
-        distinct = distinct_seeds(seeds)
-        if max(distinct) > INT64_MAX:
+        if max(distinct := distinct_seeds(seeds)) > INT64_MAX:
             raise InputError(f"seeds = {seeds}; a seed must be below 2^63")
         return tuple((seed,) for seed in distinct) if method.seeded else ((0,),), note
     return (tuple(first_seeds(method, 1 if seeds is None else seeds)),), note
@@ -257,11 +254,11 @@ def _own_size(own: Fraction | None, where: str) -> tuple[int]:
 
 
 def _sizes(where: str, given: Sequence[str] | None) -> tuple[int, ...]:
-    texts = given or []
-    sizes = [whole_size(text, f"{where}: sizes") for text in texts]
-    twice = next((texts[i] for i, size in enumerate(sizes) if size in sizes[:i]), None)
-    if twice is not None:
-        raise InputError(f"{where}: size '{twice}' occurs twice")
+    sizes: list[int] = []
+    for text in given or ():
+        if (size := whole_size(text, f"{where}: sizes")) in sizes:
+            raise InputError(f"{where}: size '{text}' occurs twice")
+        sizes.append(size)
     return tuple(sizes)
 
 
@@ -342,10 +339,9 @@ def _tasks(
 def _refuse_duplicates(tasks: Iterable[SynthesisTask], path: str) -> None:
     seen = set()
     for task in tasks:
+        how = (task.topology, str(task.collective), task.method, options_text(task.options), task.seeds)
         for size in task.sizes:
-            how = (task.method, options_text(task.options), task.seeds)
-            row = (task.topology, str(task.collective), size, *how)
-            if row in seen:
+            if (row := (*how, size)) in seen:
                 raise InputError(f"{path}: {task} at {size} B is asked for twice; remove one of the tables")
             seen.add(row)
 
@@ -389,8 +385,8 @@ def rejudge(
     for task in tasks:
         document, _ = found.get((str(task), task.sizes), ({}, {}))
         if document and _is_of(document["rows"], task) and not Path(task.topology).exists():
-            outcome = judged_again(task, TaskOutcome(document["status"], document["rows"]), bounds, common)
-            if outcome is not None:
+            kept = TaskOutcome(document["status"], document["rows"])
+            if (outcome := judged_again(task, kept, bounds, common)) is not None:
                 yield replace(task, time_limit=document["time_limit"]), outcome
 
 

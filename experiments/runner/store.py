@@ -99,9 +99,8 @@ class Parts(Collection[Task]):
         left = [[part for part in task.parts if not settled(part)] or task.parts[-1:] for task in tasks]
         self._todo = [part for parts in left for part in parts]
         self._whole = {part.key: task for task, parts in zip(tasks, left, strict=True) for part in parts}
-        self._left = {
-            task.key: {one.around for one in parts} for task, parts in zip(tasks, left, strict=True)
-        }
+        keys = (task.key for task in tasks)
+        self._left = {key: {one.around for one in parts} for key, parts in zip(keys, left, strict=True)}
 
     def __len__(self) -> int:
         return len(self._todo)
@@ -115,8 +114,7 @@ class Parts(Collection[Task]):
     def ended(self, part: Task, outcome: TaskOutcome) -> Task | None:
         """Note that a part has ended; return its task if that is decided by it."""
         task = self._whole[part.key]
-        left = self._left.get(task.key)
-        if left is None:
+        if (left := self._left.get(task.key)) is None:
             return None
         lost = outcome.status != "ok"
         left -= {one for one in left if one == part.around or (lost and one > part.around)}
@@ -310,10 +308,7 @@ class Store:
 
     def _outcomes(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, TaskOutcome]]:
         """Yield the tasks that ended, with what became of them."""
-        for task in tasks:
-            outcome = self.load(task)
-            if outcome is not None:
-                yield task, outcome
+        return ((task, outcome) for task in tasks if (outcome := self.load(task)) is not None)
 
     def _entry(self, task: Task) -> Any:
         """Return when, how and under which limit in seconds a task ended, and its schedule; or None."""
@@ -378,8 +373,7 @@ class Store:
         paths = sorted(folder.glob("*.json"))
         with self._table:
             for path in paths:
-                document = _read(path)
-                if document is None:
+                if (document := _read(path)) is None:
                     broken.append(str(path))
                 else:
                     self._insert(path.stem, path.stat().st_mtime, document)

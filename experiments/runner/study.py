@@ -77,9 +77,8 @@ def on_disk() -> Iterator[None]:
     try:
         yield
     except (OSError, TuttiError) as error:
-        said = str(error)
-        if isinstance(error, OSError) and error.strerror:
-            said = ": ".join(filter(None, [error.filename, error.strerror]))
+        system = isinstance(error, OSError) and error.strerror
+        said = ": ".join(filter(None, [error.filename, system])) if system else str(error)
         raise DiskError(f"{said}; {KEPT}") from error
 
 

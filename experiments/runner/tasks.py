@@ -320,8 +320,7 @@ class SynthesisTask(Task):
         The first part without a schedule ends the row, as one synthesis would have. Else the schedule is the
         fastest at the largest size, the first of equal ones.
         """
-        lost = next((outcome for outcome in outcomes if outcome.status != "ok"), None)
-        if lost is not None:
+        if lost := next((outcome for outcome in outcomes if outcome.status != "ok"), None):
             return replace(lost, rows=self.rows(lost.status, lost.rows[0]["message"]))
         largest = self.sizes.index(max(self.sizes))
         best = min(outcomes, key=lambda outcome: outcome.rows[largest]["time_us"])

@@ -260,16 +260,14 @@ class Workload(Options):
 
     def taking(self, seconds: float) -> Workload:
         """Return it with all compute of an iteration scaled to these seconds, on all stages together."""
-        now = self.seconds
-        if not now:
+        if not (now := self.seconds):
             raise InputError(f"{self.name}: no layer computes, so there is nothing to scale")
 
         def scaled(layer: Layer) -> Layer:
-            passes = {name: one for name, one in vars(layer).items() if isinstance(one, Pass)}
-            times: dict[str, Any] = {
-                name: replace(one, seconds=one.seconds * seconds / now) for name, one in passes.items()
-            }
-            return replace(layer, **times)
+            passes: dict[str, Any] = {name: one for name, one in vars(layer).items() if isinstance(one, Pass)}
+            for name, one in passes.items():
+                passes[name] = replace(one, seconds=one.seconds * seconds / now)
+            return replace(layer, **passes)
 
         return replace(self, layers=tuple(map(scaled, self.layers)))
 
@@ -339,8 +337,7 @@ def check_groups(workload: Workload, networks: Mapping[str, int | None]) -> None
         Naming the group.
     """
     for group in dict.fromkeys(one.group for one in workload.communications):
-        size = workload.parallelism.size(group)
-        if size > 1 and networks.get(group, 0) not in (size, None):
+        if (size := workload.parallelism.size(group)) > 1 and networks.get(group, 0) not in (size, None):
             lacks = f' and no network; add networks = {{{group} = "..."}}'
             own = f", its network {networks[group]}" if group in networks else lacks
             raise InputError(f"{workload.name}: group {group} has {size} ranks{own}")
