@@ -21,13 +21,13 @@ import sys
 import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, is_dataclass
+from dataclasses import is_dataclass
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from pkgutil import resolve_name
 from types import ModuleType
-from typing import Any, get_args, get_type_hints
+from typing import Any, NamedTuple, get_args, get_type_hints
 
 from tutti.topologies.errors import InputError, raised
 
@@ -51,8 +51,7 @@ class PluginGroup(StrEnum):
     SOLVERS = "tutti.solvers"
 
 
-@dataclass(frozen=True)
-class Registry:
+class Registry(NamedTuple):
     """One of the registries that plug-ins add to.
 
     Parameters
@@ -108,8 +107,7 @@ def _found(place: str) -> Any:
     return resolve_name(f"tutti.{place}")
 
 
-@dataclass(frozen=True)
-class Plugin:
+class Plugin(NamedTuple):
     """One that is loaded.
 
     Parameters

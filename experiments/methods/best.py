@@ -203,8 +203,7 @@ class PortfolioEntry:
             return replace(self, expected=math.inf)
 
 
-@dataclass(frozen=True)
-class Tried:
+class Tried(NamedTuple):
     """What became of one method: simulated seconds (infinite: no schedule), seconds it took, and why."""
 
     method: str
@@ -299,8 +298,7 @@ def _stopped(search: _PortfolioSearch) -> KeyboardInterrupt | None:
     return None
 
 
-@dataclass(frozen=True)
-class _Attempt:
+class _Attempt(NamedTuple):
     """A request to a method: its label, a problem, its options, a schedule to improve, and randomness."""
 
     label: str
@@ -310,8 +308,7 @@ class _Attempt:
     rng: np.random.Generator
 
 
-@dataclass(frozen=True)
-class _AttemptResult:
+class _AttemptResult(NamedTuple):
     """A verified schedule and its simulated seconds, or why there is none; and the state of randomness."""
 
     rng: Mapping[str, Any]

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -86,13 +87,10 @@ def listed(methods: Mapping[str, Method]) -> Method:
         if all(reasons):  # no method makes it
             raise Unsupported("list_scheduling: " + "; ".join(reasons))
 
-    def synthesize(problem: Problem, options: ListedOptions, rng: np.random.Generator) -> Schedule:
-        return _shortest(problem, _chosen(methods, options), options.seconds, rng)
-
     return Method(
         name="list_scheduling",
         kind="heuristic",
-        synthesize=synthesize,
+        synthesize=partial(_shortest, methods),
         options=ListedOptions,
         capabilities=Capabilities(KINDS, further="what a method of its option base_methods needs"),
         check=check,
@@ -108,7 +106,7 @@ def _chosen(methods: Mapping[str, Method], options: ListedOptions) -> list[tuple
 
 
 def _shortest(
-    problem: Problem, methods: Sequence[tuple[Method, Any]], budget: float, rng: np.random.Generator
+    methods: Mapping[str, Method], problem: Problem, options: ListedOptions, rng: np.random.Generator
 ) -> Schedule:
     """Return the list schedule of least simulated time.
 
@@ -117,9 +115,9 @@ def _shortest(
     NoSchedule
         If no method made a flow that can be listed.
     """
-    size, began = problem.size or Fraction(1), now()
+    size, began, budget = problem.size or Fraction(1), now(), options.seconds
     until, lists = began + budget, list[Listed]()
-    for flows in _flows(problem, methods, rng):
+    for flows in _flows(problem, _chosen(methods, options), rng):
         left = began + EPOCHS.lists_part * budget - now()
         if lists and left <= 0:
             break

@@ -189,8 +189,7 @@ T = TypeVar("T", bound=Table)
 R = TypeVar("R")
 
 
-@dataclass(frozen=True)
-class Placed(Generic[T]):
+class Placed(NamedTuple, Generic[T]):
     """A table with the place it stands at, for messages."""
 
     where: str

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -65,8 +65,7 @@ MOST_TASKS = 10**6
 """Most syntheses of a run. Larger numbers are taken for typing errors."""
 
 
-@dataclass(frozen=True)
-class Approach:
+class Approach(NamedTuple):
     """A method with its options, the seeds of each of its tasks, and what it is for (None: everything).
 
     `note` is said beside its rows; `memory` is in bytes.

@@ -152,8 +152,7 @@ class Plan(Options):
     overlap: bool = True
 
 
-@dataclass(frozen=True)
-class Job:
+class Job(NamedTuple):
     """A job.
 
     Parameters

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from tutti.experiments.training.workload import NOTHING, Communication, Layer, Parallelism, Pass, Workload
 from tutti.schedules.collective import Kind
@@ -102,8 +102,7 @@ class TrainingSetup(Options):
         return Communication(kind, size, group) if several and size else None
 
 
-@dataclass(frozen=True)
-class Model:
+class Model(NamedTuple):
     """A model.
 
     Parameters
