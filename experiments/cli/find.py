@@ -21,6 +21,8 @@ from tutti.experiments.printable import remark, say
 from tutti.experiments.registry import METHODS
 from tutti.experiments.runner.results import CSV
 from tutti.experiments.runner.run import RunOptions, carry_out
+from tutti.models.all_to_all.demand import Demand
+from tutti.models.all_to_all.orbits import solve_by_orbits
 from tutti.schedules.collective import Kind, collective
 from tutti.schedules.cost import moore_optimal_steps, step_cost
 from tutti.schedules.method import Problem
@@ -142,9 +144,6 @@ def _built(candidate: Candidate) -> dict[str, Any]:
 
 def _all_to_all(candidate: Candidate, workload: CostParameters, seconds: float) -> dict[str, Any]:
     """Return the optimum of LP (A.1): what a flow attains, and what lengths of the links prove."""
-    from tutti.models.all_to_all.demand import Demand
-    from tutti.models.all_to_all.orbits import solve_by_orbits
-
     link = workload.bandwidth / candidate.cost.degree
     topology = candidate.expression.topology(bandwidth=link)
     try:

@@ -17,14 +17,17 @@ from tutti.experiments.cli.commands import ListCommand, TopologyCommand
 from tutti.experiments.cli.output import SHOWN, console, print_fields, print_json, print_table
 from tutti.experiments.cli.parser import make_parser
 from tutti.experiments.printable import say
+from tutti.experiments.registry import METHODS
 from tutti.models.bounds import best_bound
-from tutti.schedules.collective import Kind, collective
+from tutti.schedules.collective import KINDS, Kind, collective
 from tutti.schedules.method import Problem
 from tutti.topologies.errors import InputError, NoSchedule
 from tutti.topologies.exact import json_number
 from tutti.topologies.graphs.description import description
 from tutti.topologies.graphs.grid_structure import runs
-from tutti.topologies.text import parse_topology
+from tutti.topologies.importing.formats import FORMATS
+from tutti.topologies.options import describe_options
+from tutti.topologies.text import FAMILIES, parse_topology
 from tutti.topologies.units import (
     GIGA,
     MICRO,
@@ -63,10 +66,6 @@ def do_list(arguments: ListCommand) -> None:
 
 def _methods(arguments: ListCommand) -> Iterator[dict[str, Any]]:
     """Yield what there is to say of each method that does the collective asked for on the network."""
-    from tutti.experiments.registry import METHODS
-    from tutti.schedules.collective import KINDS
-    from tutti.topologies.options import describe_options
-
     network = parse_topology(arguments.network or "complete:2")
     kinds = KINDS if arguments.collective is None else (arguments.collective,)
     problems = [Problem(network, collective(kind, network.num_ranks)) for kind in kinds]
@@ -96,9 +95,6 @@ def _methods(arguments: ListCommand) -> Iterator[dict[str, Any]]:
 
 
 def _topologies() -> Iterator[dict[str, Any]]:
-    from tutti.topologies.importing.formats import FORMATS
-    from tutti.topologies.text import FAMILIES
-
     every: list[Any] = [*FAMILIES.values(), *FORMATS.values()]
     for one in every:
         form = getattr(one, "form", "FILE")

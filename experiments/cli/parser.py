@@ -16,6 +16,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, ClassVar, Literal, NoReturn, get_args, get_origin, get_type_hints
 
+from tutti.experiments import installed_version
 from tutti.experiments.cli.commands import COLLECTIVES, COMMANDS, Command, CompletionCommand, HelpCommand
 from tutti.experiments.printable import complaint
 from tutti.topologies.errors import InputError, suggestion
@@ -98,8 +99,6 @@ class _Version(argparse.Action):
     """Print the version, which takes a while to find out, only when asked."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
-        from tutti.experiments import installed_version
-
         sys.stdout.write(f"tutti {installed_version()}\n")
         parser.exit()
 

@@ -45,16 +45,14 @@ def do_report(arguments: ReportCommand) -> None:
 
 def _check_folders(arguments: ReportCommand) -> None:
     """Refuse folders that can't be written in, before anything is read or drawn."""
-    asked = {f"--{option}": getattr(arguments, option) for option in ("figures", "latex")}
-    if arguments.figures is not None:
-        asked["--figures"] = choice(arguments.figures, Path())[0]
+    figures = None if arguments.figures is None else choice(arguments.figures, Path())[0]
+    asked = {"--figures": figures, "--latex": arguments.latex}
     for option, folder in asked.items():
         if folder is not None and folder.exists() and not folder.is_dir():
             raise InputError(f"{option} {folder}: not a folder")
     page = arguments.output and arguments.output.parent
-    for folder in (*asked.values(), page):
-        if folder is not None:
-            check_folder(folder)
+    for folder in filter(None, [*asked.values(), page]):
+        check_folder(folder)
 
 
 def _kind(arguments: ReportCommand, directory: Path) -> str:

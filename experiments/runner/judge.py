@@ -7,9 +7,10 @@ the methods: one line for each network, collective and size.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -225,6 +226,14 @@ def with_busbw(row: Row, collective: Collective) -> dict[str, Any]:
     return {**row, "busbw_gbps": None if algbw is None or factor is None else algbw * float(factor)}
 
 
+def grouped(items: Iterable[Any], key: Callable[[Any], Any]) -> dict[Any, list[Any]]:
+    """Return items by their keys, which come in the order of the items."""
+    groups: dict[Any, list[Any]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
+
+
 def is_named(name: str, row: Row) -> bool:
     """Whether a row is of the method of that name, or of that name and those options."""
     return name in (row["method"], method_label(row))
@@ -232,7 +241,7 @@ def is_named(name: str, row: Row) -> bool:
 
 def with_speedups(rows: Iterable[Row], baseline: str) -> list[dict[str, Any]]:
     """Return rows with `speedup`: the baseline's least time of the same instance over the row's."""
-    found = [(tuple(row[name] for name in INSTANCE), row) for row in rows]
+    found = [(itemgetter(*INSTANCE)(row), row) for row in rows]
     least: dict[tuple[Any, ...], float] = {}
     for case, row in found:
         if is_named(baseline, row) and row.get("time_us"):
@@ -263,11 +272,9 @@ class GapTableBuilder:
 
     def add(self, rows: Iterable[Row]) -> None:
         """Add all rows of some instances."""
-        instances: dict[tuple[Any, ...], list[Row]] = {}
-        for row in rows:
-            self._labels[method_label(row)] = None
-            instances.setdefault(tuple(row[name] for name in INSTANCE), []).append(row)
-        self._lines += [_line(instance, group) for instance, group in instances.items()]
+        every = list(rows)
+        self._labels |= dict.fromkeys(map(method_label, every))
+        self._lines += [_line(*entry) for entry in grouped(every, itemgetter(*INSTANCE)).items()]
 
     def frame(self) -> pd.DataFrame:
         """Return the table."""
@@ -295,10 +302,7 @@ def _line(instance: tuple[Any, ...], rows: list[Row]) -> dict[str, Any]:
     if exact is not None:
         line |= {"exact_us": exact["time_us"], "exact_method": method_label(exact)}
         line["exact_for"] = exact.get("exact_for")
-    methods: dict[str, list[Row]] = {}
-    for row in done:
-        methods.setdefault(method_label(row), []).append(row)
-    for label, several in methods.items():
+    for label, several in grouped(done, method_label).items():
         gaps = (_gap(row, bound) for row in several)
         line[label] = min((gap for gap in gaps if gap is not None), default=None)
         line |= {f"{label}: {name}": value for name, value in _said(several, best, exact).items()}

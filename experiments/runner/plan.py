@@ -31,6 +31,7 @@ from tutti.experiments.runner.judge import (
     GAP_DIGITS,
     ProvenBound,
     bound_columns,
+    grouped,
     is_named,
     method_label,
     too_fast,
@@ -166,10 +167,7 @@ def by_instance(
     tasks: Sequence[SynthesisTask], outcomes: Outcomes, baseline: str | None = None
 ) -> Iterator[list[Row]]:
     """Yield the rows of each topology and collective, by size and then method, all as in the config."""
-    groups: dict[tuple[str, str], list[SynthesisTask]] = {}
-    for task in tasks:
-        groups.setdefault((task.topology, str(task.collective)), []).append(task)
-    for group in groups.values():
+    for group in grouped(tasks, lambda task: (task.topology, str(task.collective))).values():
         place = {size: i for i, size in enumerate(dict.fromkeys(s for task in group for s in task.sizes))}
         rows = [with_busbw(row, task.collective) for task, outcome in outcomes(group) for row in outcome.rows]
         rows = rows if baseline is None else with_speedups(rows, baseline)
@@ -199,7 +197,8 @@ def tasks_of(
     """
     tries, note = _seeds(method, seeds)
     approach = Approach(method.name, method, given, build_options(method, given), tries, note)
-    return list(_tasks(problem.topology.name, topology_digest(problem.topology), problem, approach, sizes))
+    topology = problem.topology
+    return list(_tasks(topology.name, topology_digest(topology), problem, approach, sizes, None))
 
 
 def time_limit(config: Config) -> float | None:
@@ -301,12 +300,7 @@ def _part(table: PartTable, num_ranks: int) -> tuple[Collective, Fraction | None
 
 
 def _tasks(
-    text: str,
-    digest: str,
-    problem: Problem,
-    approach: Approach,
-    sizes: tuple[int, ...],
-    limit: float | None = None,
+    text: str, digest: str, problem: Problem, approach: Approach, sizes: tuple[int, ...], limit: float | None
 ) -> Iterator[SynthesisTask]:
     """Yield a task for each entry of the seeds; and for each size, where the schedule depends on it."""
     method, topology, options = approach.method, problem.topology, approach.options
@@ -316,8 +310,8 @@ def _tasks(
     known = counts | {"kind": kind, "exact_for": exact_for, "note": approach.note}
     for group in [(size,) for size in sizes] if dependent else [sizes]:
         for seeds in approach.seeds:
-            what = (digest, text, str(problem.collective))
-            parts = [*what, method.name, approach.given, seeds, group, approach.note]
+            what = [digest, text, str(problem.collective), method.name]
+            key = task_key(TASK_FORMAT, *what, approach.given, seeds, group, approach.note)
             yield SynthesisTask(
                 topology=text,
                 collective=problem.collective,
@@ -328,7 +322,7 @@ def _tasks(
                 seeds=seeds,
                 sizes=group,
                 size_dependent=dependent,
-                key=task_key(TASK_FORMAT, *parts),
+                key=key,
                 time_limit=limit,
                 memory=approach.memory,
                 network=digest,

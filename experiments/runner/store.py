@@ -253,8 +253,10 @@ class Store:
             How many rows have each status; whether the tables were of these very outcomes before; and whether
             there are entries of other tasks.
         """
-        said = self._arranged(study)
-        counted = self._arrange(study) if said is None else said
+        found = self._table.execute("SELECT of, said FROM arranged").fetchone()
+        # whether the tables are of these very tasks and outcomes
+        fresh = found is not None and found[0] == self._state(study) and (self.directory / CSV).exists()
+        counted = json.loads(found[1]) if fresh else self._arrange(study)
         statuses: Counter[str] = Counter()
         for task in study.tasks:
             entry = self._entry(task)
@@ -274,7 +276,7 @@ class Store:
             draft.write_text(json.dumps(manifest, indent=1) + "\n")
         own = {task.key for task in _with_parts(study.tasks)}
         others = any(key not in own for (key,) in self._table.execute("SELECT key FROM tasks"))
-        return statuses, said is not None, others
+        return statuses, fresh, others
 
     def save(self, task: Task, outcome: TaskOutcome) -> None:
         """Write what became of a task, all or nothing, to the disk.
@@ -319,13 +321,6 @@ class Store:
         """Remove what is known of the tasks with these keys."""
         with self._table:
             self._table.executemany("DELETE FROM tasks WHERE key = ?", ((key,) for key in keys))
-
-    def _arranged(self, study: Study) -> dict[str, Any] | None:
-        """Return what was said of the tables, if they are of these very tasks and outcomes; None if not."""
-        found = self._table.execute("SELECT of, said FROM arranged").fetchone()
-        if found is None or found[0] != self._state(study) or not (self.directory / CSV).exists():
-            return None
-        return json.loads(found[1])
 
     def _arrange(self, study: Study) -> dict[str, Any]:
         """Write the tables and remove the schedules that are not to be kept; return what is counted."""

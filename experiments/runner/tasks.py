@@ -281,8 +281,7 @@ class SynthesisTask(Task):
             If a schedule can't be written.
         """
         reset_peak_memory()
-        known = set(place.bounds)
-        topology = place.topology(self.topology)
+        known, topology = set(place.bounds), place.topology(self.topology)
         if self.network and topology_digest(topology) != self.network:
             raise InputError(f"{self.topology} is another network where the row runs; give it the same file")
         result = self.best_on(topology, max(self.sizes), place)

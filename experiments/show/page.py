@@ -7,7 +7,6 @@ import os
 import sys
 import tempfile
 import webbrowser
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
@@ -166,7 +165,7 @@ def page_of(what: Topology | Schedule, size: Fraction | None = None) -> Page:
     count = what.num_switches
     switches = f", {count} switch{'es' * (count > 1)}" if count else ""
     lead = f"{what.num_ranks} ranks{switches}, {what.num_links} links"
-    return _page(what.name, what, lead, what.notes, None, None)
+    return _page(what.name, what, lead, list(what.notes), None, None)
 
 
 def schedule_page(schedule: Schedule, size: Fraction | None = None) -> Page:
@@ -207,12 +206,7 @@ def _said(schedule: Schedule, shown: Film | None) -> list[str]:
 
 
 def _page(
-    title: str,
-    topology: Topology,
-    lead: str,
-    notes: Sequence[str],
-    loads: FloatArray | None,
-    film: Film | None,
+    title: str, topology: Topology, lead: str, notes: list[str], loads: FloatArray | None, film: Film | None
 ) -> Page:
     if not (drawn := topology.num_links <= MOST_LINKS):
         text = f"Networks of up to {MOST_LINKS} links are drawn; here are {topology.num_links}."
@@ -235,9 +229,8 @@ def _page(
 
 def _rows(topology: Topology, loads: FloatArray | None) -> list[list[str]]:
     """Return the table of links, the busiest first."""
-    shades = levels(topology, loads)
     rows = []
-    for link in np.argsort(-shades, kind="stable").tolist():
+    for link in np.argsort(-levels(topology, loads), kind="stable").tolist():
         costs = (format_bandwidth(topology.bandwidth[link]), seconds(float(topology.alpha[link])))
         rows.append([topology.link_name(link), *costs, *([] if loads is None else [amount(loads[link])])])
     return rows

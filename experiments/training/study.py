@@ -313,8 +313,7 @@ class Claim(NamedTuple):
 def claims(rows: Sequence[Mapping[str, Any]], stated: Sequence[StatedTable]) -> list[Claim]:
     """Return every stated number beside ours: the mean, over the jobs that it is about, of the ratio."""
     found = {(row["job"], row["method"]): row for row in rows if row["status"] == "ok"}
-    jobs = list(dict.fromkeys(row["job"] for row in rows))
-    made = []
+    jobs, made = list(dict.fromkeys(row["job"] for row in rows)), []
     for one in stated:
         whole, matched = [], [job for job in jobs if fnmatchcase(job, one.job)]
         for job in matched:
