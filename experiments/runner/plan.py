@@ -252,11 +252,10 @@ def _own_size(own: Fraction | None, where: str) -> tuple[int]:
 
 
 def _sizes(where: str, given: Sequence[str] | None) -> tuple[int, ...]:
-    sizes: list[int] = []
-    for text in given or ():
-        if (size := whole_size(text, f"{where}: sizes")) in sizes:
-            raise InputError(f"{where}: size '{text}' occurs twice")
-        sizes.append(size)
+    texts = given or []
+    sizes = [whole_size(text, f"{where}: sizes") for text in texts]
+    if twice := next((texts[i] for i, size in enumerate(sizes) if size in sizes[:i]), None):
+        raise InputError(f"{where}: size '{twice}' occurs twice")
     return tuple(sizes)
 
 

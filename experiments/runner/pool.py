@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from tutti.experiments import plugins
 from tutti.experiments.plugins import Loaded
-from tutti.experiments.runner.results import SCHEDULES, keep_file, packed
+from tutti.experiments.runner.results import SCHEDULES, keep_schedule, packed
 from tutti.experiments.runner.study import (
     JUDGE,
     KEPT,
@@ -79,12 +79,10 @@ def work(caller: Caller, own: Setting | None = None) -> None:
     files: dict[str, bytes] = {}
 
     def keep(schedule: Schedule) -> str:
-        with on_disk():
-            digest, name, data = packed(schedule)
-            if own is None:
-                files[name] = data
-            else:
-                keep_file(name, data, own.directory / SCHEDULES)
+        if own is not None:
+            with on_disk():
+                return keep_schedule(schedule, own.directory / SCHEDULES)
+        digest, name, files[name] = packed(schedule)
         return digest
 
     @cache

@@ -19,6 +19,7 @@ from tutti.schedules.files.schedule_file import (
     content_hash,
     read_schedule,
     schedule_bytes,
+    write_schedule,
     write_whole,
 )
 from tutti.schedules.schedule import Schedule
@@ -224,10 +225,26 @@ MANY_TRANSFERS = 10**6
 KEPT_NAME = re.compile(r"([0-9a-f]{16,128})\.(json\.gz|npz)")
 
 
+def keep_schedule(schedule: Schedule, directory: Path) -> str:
+    """Write a schedule into `directory`, unless it is there, and return its content hash.
+
+    Raises
+    ------
+    InputError, OSError
+        If it can't be written; no half file is left behind.
+    """
+    digest = content_hash(schedule)
+    path = directory / _name_of(schedule, digest)
+    if not path.exists():
+        directory.mkdir(parents=True, exist_ok=True)
+        write_schedule(schedule, path)
+    return digest
+
+
 def packed(schedule: Schedule) -> tuple[str, str, bytes]:
     """Return a schedule's content hash, and the name and the content of the file that would keep it."""
     digest = content_hash(schedule)
-    name = f"{digest}.{'npz' if len(schedule) > MANY_TRANSFERS else 'json.gz'}"
+    name = _name_of(schedule, digest)
     return digest, name, schedule_bytes(schedule, name)
 
 
@@ -237,11 +254,15 @@ def keep_file(name: str, data: bytes, directory: Path) -> None:
     Raises
     ------
     InputError, OSError
-        If it can't be written; no half file is left behind.
+        As `keep_schedule`.
     """
     if not (directory / name).exists():
         directory.mkdir(parents=True, exist_ok=True)
         write_whole(directory / name, lambda file: file.write(data))
+
+
+def _name_of(schedule: Schedule, digest: str) -> str:
+    return f"{digest}.{'npz' if len(schedule) > MANY_TRANSFERS else 'json.gz'}"
 
 
 def schedule_path(directory: Path, digest: str) -> Path | None:
