@@ -201,8 +201,7 @@ def _print(
     title = f"{nodes} nodes of degree {degree}; {arguments.size} at {arguments.bandwidth} a node"
     mix = arguments.mix
     share = "" if mix is None else f"; all-to-all {mix:g} of the collectives, the rest allreduce"
-    names = [_COLUMNS[name] for name in shown]
-    print_table(f"{title}, alpha {arguments.alpha}{share}", names, rows)
+    print_table(f"{title}, alpha {arguments.alpha}{share}", [_COLUMNS[name] for name in shown], rows)
     say(f"allreduce us: {ALLREDUCE_OF}; other schedules may be faster")
     if arguments.all_to_all:
         say(f"all-to-all us: {ALL_TO_ALL_OF}; a schedule pays alpha too")

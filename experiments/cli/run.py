@@ -41,8 +41,7 @@ def do_run(arguments: RunCommand) -> int:
     given = ("out", "workers", "fresh", "rejudge", "only", "quiet", "scheduler")
     options = RunOptions(**{name: getattr(arguments, name) for name in given})
     config = read_config(arguments.config)
-    study = study_of(config, load(options.registry))
-    summary = carry_out(study, options, console(sys.stderr))
+    summary = carry_out(study_of(config, load(options.registry)), options, console(sys.stderr))
     if summary.interrupted:
         remark(summary.stopped)
         return Exit.INTERRUPTED
@@ -138,8 +137,7 @@ def do_tune(arguments: TuneCommand) -> int:
     methods = arguments.methods.split(",") if arguments.methods else tuning.METHODS
     config = out / "tuning.toml"
     config.write_text(tuning.config(network, arguments.collective, sizes, methods, arguments.time_limit))
-    how = RunOptions(out=out / "runs", workers=arguments.workers)
-    summary = run(config, how, console(sys.stderr))
+    summary = run(config, RunOptions(out=out / "runs", workers=arguments.workers), console(sys.stderr))
     if summary.interrupted:
         remark("stopped; the same command continues")
         return Exit.INTERRUPTED

@@ -167,8 +167,7 @@ def _in_rounds(
         lines.tell(f"round {turn}, {share:.2%} of all transfers")
 
     with Stopwatch() as watch:
-        rng = np.random.default_rng(seeds[0])
-        table = synthesize_to(path, problem, options, rng, told)
+        table = synthesize_to(path, problem, options, np.random.default_rng(seeds[0]), told)
     remark(f"made in {watch.seconds:.3g} s; now verifying")
     with Stopwatch() as verification:
         verify(table)

@@ -96,8 +96,7 @@ class DaskCluster:
         with ExitStack() as stack:
             security = None
             if self.address.startswith(HERE):
-                count = min(count_of(self.address), self._most)
-                self._here = stack.enter_context(_cluster_here(count))
+                self._here = stack.enter_context(_cluster_here(min(count_of(self.address), self._most)))
                 self.address, security = self._here.scheduler_address, self._here.security
             self._client = stack.enter_context(_client(self.address, security))
             if self._here is not None:

@@ -173,8 +173,7 @@ class Pool:
                         left = False
                         break
                     worker.watched = task.memory is not None
-                    call = Call(task, known_bounds(task, bounds))
-                    worker.give(call, task.time_limit, task.memory)
+                    worker.give(Call(task, known_bounds(task, bounds)), task.time_limit, task.memory)
 
     def running(self) -> list[Running]:
         """Return what runs now."""

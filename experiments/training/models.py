@@ -98,8 +98,7 @@ class TrainingSetup(Options):
 
     def over(self, kind: Kind, size: Fraction, group: str) -> Communication | None:
         """Return a collective of a group; None where the group is one rank, or nothing moves."""
-        several = self.parallelism.size(group) > 1
-        return Communication(kind, size, group) if several and size else None
+        return Communication(kind, size, group) if self.parallelism.size(group) > 1 and size else None
 
 
 class Model(NamedTuple):

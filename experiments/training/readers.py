@@ -355,8 +355,7 @@ class _TransformerBlock:
         return tuple(rows)
 
     def _over(self, kind: Kind) -> Communication | None:
-        size = Fraction(self.activations * self.bytes)
-        return Communication(kind, size, "tp") if self.tp > 1 else None
+        return Communication(kind, Fraction(self.activations * self.bytes), "tp") if self.tp > 1 else None
 
     def _row(self, name: str, steps: list[_BlockStep], full: bool, redo: bool = False) -> Layer:
         shards = self.run.data_par if self.run.optimizer_sharding else 1

@@ -174,8 +174,7 @@ def read_training(config: Config) -> tuple[list[Job], list[Entrant], list[Stated
     """
     where, folder = config.path, Path(config.path).parent
     jobs = [at(one.where, _job, one.table, folder) for one in config.tables(JobTable, "job")]
-    methods = config.tables(Entrant, "method")
-    entrants = [at(one.where, _entrant, one.table) for one in methods]
+    entrants = [at(one.where, _entrant, one.table) for one in config.tables(Entrant, "method")]
     _refuse_twice([job.name for job in jobs], f"{where}: [[job]]: name")
     for job in jobs:
         if not (theirs := [entrant for entrant in entrants if entrant.does(job.name)]):

@@ -317,8 +317,7 @@ def parts_of(layers: Sequence[Layer], parts: int) -> list[Sequence[Layer]]:
         last = len(layers) - number - 1 == left
         if left and (last or full >= whole * (len(ends) + 1) / parts * (1 - 1e-9)):
             ends.append(number + 1)
-    bounds = [0, *ends, len(layers)]
-    return [layers[start:end] for start, end in pairwise(bounds)]
+    return [layers[start:end] for start, end in pairwise([0, *ends, len(layers)])]
 
 
 def check_groups(workload: Workload, networks: Mapping[str, int | None]) -> None:
