@@ -369,8 +369,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for name in names:
         found, rows = list(BENCHMARKS[name]()), []
         for m in found:
-            plain = m.decimals is None or isinstance(m.value, str)
-            value = m.value if plain else f"{m.value:.{m.decimals}f}"
+            value = m.value if m.decimals is None or isinstance(m.value, str) else f"{m.value:.{m.decimals}f}"
             rows.append((m.case, m.quantity, value, m.target, WORDS[m.reached], m.published))
         print_table(name, ["case", "quantity", "value", "target", "reached", "published"], rows)
         done += found

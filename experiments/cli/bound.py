@@ -60,8 +60,7 @@ def _print_bounds(text: str, arguments: BoundCommand) -> None:
         before, limit = document, f"at most {duration(ASKED_SECONDS * MICRO)} each"
         what = f"linear programs for {', '.join(programs)}"
         remark(f"{what}, {limit}; Ctrl-C keeps what is found")
-        each = program_bounds(*problem, list(found.values()))
-        document, stopped = _find(found, each, problem, lp=True)
+        document, stopped = _find(found, program_bounds(*problem, list(found.values())), problem, lp=True)
         known = [(bound["kind"], bound["exact"]) for bound in before["bounds"]]
         more = [bound for bound in document["bounds"] if (bound["kind"], bound["exact"]) not in known]
         if more and not arguments.json:  # those that linear programs have added or raised

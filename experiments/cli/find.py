@@ -106,8 +106,7 @@ def _document(candidate: Candidate, arguments: FindCommand, workload: CostParame
     }
     if arguments.build:
         document |= _built(candidate)
-    tb = Fraction(document["tb_factor"])
-    document["allreduce_us"] = workload.allreduce_us(document["tl_steps"], tb)
+    document["allreduce_us"] = workload.allreduce_us(document["tl_steps"], Fraction(document["tb_factor"]))
     document["allreduce_of"] = ALLREDUCE_OF
     if arguments.all_to_all:
         seconds = float(parse_time(arguments.time_limit))
@@ -147,10 +146,9 @@ def _all_to_all(candidate: Candidate, workload: CostParameters, seconds: float) 
     link = workload.bandwidth / candidate.cost.degree
     topology = candidate.expression.topology(bandwidth=link)
     try:
-        solved = solve_by_orbits(Demand.uniform(topology), 1e-4, seconds)
+        interval = solve_by_orbits(Demand.uniform(topology), 1e-4, seconds).interval
     except NoSchedule as error:
         raise NoSchedule(f"{topology.name}: {error}; allow more with --time-limit") from error
-    interval = solved.interval
     return {
         "all_to_all_us": workload.microseconds(interval.upper * workload.size),
         "all_to_all_bound_us": workload.microseconds(interval.lower * workload.size),

@@ -50,8 +50,7 @@ def _check_folders(arguments: ReportCommand) -> None:
     for option, folder in asked.items():
         if folder is not None and folder.exists() and not folder.is_dir():
             raise InputError(f"{option} {folder}: not a folder")
-    page = arguments.output and arguments.output.parent
-    for folder in filter(None, [*asked.values(), page]):
+    for folder in filter(None, [*asked.values(), arguments.output and arguments.output.parent]):
         check_folder(folder)
 
 

@@ -141,8 +141,7 @@ def do_tune(arguments: TuneCommand) -> int:
     if summary.interrupted:
         remark("stopped; the same command continues")
         return Exit.INTERRUPTED
-    chosen = tuning.tune(summary.rows, form, options, out, arguments.files)
-    said = tuning.write(chosen, form, options, out)
+    said = tuning.write(tuning.tune(summary.rows, form, options, out, arguments.files), form, options, out)
     loader = form.loader([out.resolve() / line["file"] for line in said])
     (out / "load.env").write_text(loader + "\n")
     if arguments.json:

@@ -405,8 +405,7 @@ class _PortfolioSearch:
             if not self.all_found:
                 prover.begin(self.found, self.first)
             yield
-            late = not (self.all_found or self.met)
-            if late and (ended := prover.answer()).how is CallEnd.ANSWER:
+            if not (self.all_found or self.met) and (ended := prover.answer()).how is CallEnd.ANSWER:
                 self.found, self.all_found = ended.answer[0], True
                 self._raise_bound(self.found)
 
@@ -563,10 +562,9 @@ def _told(error: Exception) -> str:
 def _chosen(methods: Mapping[str, Method], options: BestOptions) -> list[PortfolioEntry]:
     """Return the methods to try, in order, each with its variants."""
     named = [replace(method, estimate=None) for method in options.chosen(methods)]  # in the caller's order
-    chosen = named or [methods[name] for name in ORDER if name in methods]
     entries = [
         PortfolioEntry(by_groups(method), given)
-        for method in chosen
+        for method in named or [methods[name] for name in ORDER if name in methods]
         for given in VARIANTS.get(method.name, ({},))
     ]
     return [*entries[:-1], replace(entries[-1], last=True)]

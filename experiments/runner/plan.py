@@ -98,8 +98,7 @@ def make_plan(config: Config, methods: Mapping[str, Method]) -> list[SynthesisTa
     InputError
         If anything in the config is wrong, or asks for the same row twice.
     """
-    run = config.table(RunTable, "run")
-    memory = positive(parse_size, run.memory, f"{config.path}: [run]: memory")
+    memory = positive(parse_size, config.table(RunTable, "run").memory, f"{config.path}: [run]: memory")
     networks = config.tables(TopologyTable, "topology")
     collectives = config.tables(CollectiveTable, "collective")
     approaches = [_approach(placed, methods, memory) for placed in config.tables(MethodTable, "method")]
@@ -203,8 +202,7 @@ def tasks_of(
 
 def time_limit(config: Config) -> float | None:
     """Return the time limit of a synthesis in seconds, None where there is none."""
-    given = config.table(RunTable, "run").time_limit
-    return positive(parse_time, given, f"{config.path}: [run]: time_limit")
+    return positive(parse_time, config.table(RunTable, "run").time_limit, f"{config.path}: [run]: time_limit")
 
 
 def _approach(placed: Placed[MethodTable], methods: Mapping[str, Method], memory: float | None) -> Approach:

@@ -105,8 +105,7 @@ class Summary:
     @property
     def stopped(self) -> str:
         """The line for a run that was stopped."""
-        every = self.done + self.missing
-        return f"stopped; {self.done} of {every} rows are kept, the same command continues"
+        return f"stopped; {self.done} of {self.done + self.missing} rows are kept, the same command continues"
 
     @cached_property
     def rows(self) -> Sequence[Row]:

@@ -116,8 +116,7 @@ class Parts(Collection[Task]):
         task = self._whole[part.key]
         if (left := self._left.get(task.key)) is None:
             return None
-        lost = outcome.status != "ok"
-        left -= {one for one in left if one == part.around or (lost and one > part.around)}
+        left -= {one for one in left if one == part.around or (outcome.status != "ok" and one > part.around)}
         if not left:
             del self._left[task.key]
         return None if left else task
@@ -275,8 +274,7 @@ class Store:
         with replacing(self.directory / MANIFEST) as draft:
             draft.write_text(json.dumps(manifest, indent=1) + "\n")
         own = {task.key for task in _with_parts(study.tasks)}
-        others = any(key not in own for (key,) in self._table.execute("SELECT key FROM tasks"))
-        return statuses, fresh, others
+        return statuses, fresh, any(key not in own for (key,) in self._table.execute("SELECT key FROM tasks"))
 
     def save(self, task: Task, outcome: TaskOutcome) -> None:
         """Write what became of a task, all or nothing, to the disk.

@@ -307,10 +307,9 @@ class SynthesisTask(Task):
         """
         count = len(self.seeds)
         firsts = range(0, count if count > MOST_SEEDS else 0, MOST_SEEDS)
-        parts = ((first, self.seeds[first : first + MOST_SEEDS]) for first in firsts)
         return [
             replace(self, seeds=seeds, key=f"{self.key}-{at}", around=(at, count - at - len(seeds)))
-            for at, seeds in parts
+            for at, seeds in ((first, self.seeds[first : first + MOST_SEEDS]) for first in firsts)
         ] or (self,)
 
     def combined(self, outcomes: Sequence[TaskOutcome]) -> TaskOutcome:

@@ -224,8 +224,7 @@ def draw(topology: Topology, loads: FloatArray | None = None) -> Markup:
         width = {"stroke-width": f"{thick[link]:.1f}"}
         links.append(Mark(link_text(topology, link, loads), f"q{shades[link]}", more=width))
     nodes = map(Mark, node_names(topology), repeat(""), map(_fitting, topology.labels))
-    looks = "net" if loads is None else "net loaded"
-    return marked(topology, links, nodes, _said(topology, loads), looks)
+    return marked(topology, links, nodes, _said(topology, loads), "net" if loads is None else "net loaded")
 
 
 def levels(topology: Topology, loads: FloatArray | None) -> Int64Array:

@@ -89,9 +89,8 @@ def _in_frames(topology: Topology, hosts: Int64Array) -> NodeLayout:
     away = hosts[topology.source] != hosts[topology.target]
     leading = np.zeros(topology.num_nodes, np.bool_)
     leading[topology.source[away]] = leading[topology.target[away]] = True
-    columns = SPACING.columns // len(names)
     members = [np.flatnonzero(hosts == name) for name in names]
-    blocks = [_block(topology, nodes, ~leading[nodes], columns) for nodes in members]
+    blocks = [_block(topology, nodes, ~leading[nodes], SPACING.columns // len(names)) for nodes in members]
     blocks = [block - (block.min(axis=0) + block.max(axis=0)) / 2 for block in blocks]
     half = np.max([np.abs(block).max(axis=0) for block in blocks], axis=0) + SPACING.margin
     middles = _places(topology, np.where(hosts == NONE, NONE, np.searchsorted(names, hosts)), len(names))
@@ -166,8 +165,7 @@ def _places(topology: Topology, of: Int64Array, columns: int) -> FloatArray:
         return _circle(count)
     if (grid := grid_of(network)) is not None and grid.lines != (LineKind.RING,):
         return _product(grid.shape, grid.lines)
-    turned = np.unique((kinds + 1) % count, axis=1)
-    if count > SPACING.sprung or np.array_equal(turned, kinds):
+    if count > SPACING.sprung or np.array_equal(np.unique((kinds + 1) % count, axis=1), kinds):
         return _circle(count)
     return _springs(count, kinds)
 

@@ -101,24 +101,21 @@ def _stack(name: str, row: Mapping[str, Any], parts: Mapping[str, str]) -> list[
 
 
 def _timeline(row: Mapping[str, Any]) -> Figure:
-    bars = json.loads(row["timeline"])
-    frame = pd.DataFrame(bars, columns=["stream", "method", "what", "start", "end"])
+    frame = pd.DataFrame(json.loads(row["timeline"]), columns=["stream", "method", "what", "start", "end"])
     frame["series"] = frame["method"].map(list(PARTS).index)
     return Figure(GANTT, f"timeline of {row['job']} with {row['method']}", data=frame)
 
 
 def _bars() -> Drawn:
-    bar = named_rows().mark_bar(height=14)
     tips = [alt.Tooltip("name:N", title="method"), alt.Tooltip("method:N", title="part"), "seconds:Q"]
     x = alt.X("seconds:Q", title="seconds of an iteration", stack="zero")
     y, order = alt.Y("name:N", title=None, sort=None), alt.Order("series:Q")
-    bars = bar.encode(x, y, COLOUR, order=order, opacity=OPACITY, tooltip=tips)
+    bars = named_rows().mark_bar(height=14).encode(x, y, COLOUR, order=order, opacity=OPACITY, tooltip=tips)
     return alt.layer(bars).properties(height=alt.Step(22))
 
 
 def _gantt() -> Drawn:
-    bar = named_rows().mark_bar(height=12)
     tips = [alt.Tooltip("what:N"), alt.Tooltip("start:Q"), alt.Tooltip("end:Q")]
     x, y = alt.X("start:Q", title="seconds"), alt.Y("stream:N", title=None, sort=None)
-    bars = bar.encode(x, y, COLOUR, x2="end:Q", opacity=OPACITY, tooltip=tips)
+    bars = named_rows().mark_bar(height=12).encode(x, y, COLOUR, x2="end:Q", opacity=OPACITY, tooltip=tips)
     return alt.layer(bars).properties(height=alt.Step(18))

@@ -197,8 +197,7 @@ def stated_in(directory: Path) -> list[StatedTable]:
         If a table of them is wrong.
     """
     tables = config_tables(directory).get("stated", [])
-    placed = read_tables(StatedTable, tables, str(directory / MANIFEST), "stated")
-    return [one.table for one in placed]
+    return [one.table for one in read_tables(StatedTable, tables, str(directory / MANIFEST), "stated")]
 
 
 def _refuse_twice(names: list[str], where: str) -> None:
@@ -407,8 +406,7 @@ def timeline(made: Iteration) -> list[list[Any]]:
 def _bars(made: Iteration, gap: float) -> list[list[Any]]:
     bars: list[list[Any]] = []
     last: dict[str, list[Any]] = {}
-    played = zip(made.times, made.operations, strict=True)
-    for (start, end), one in sorted(played, key=lambda pair: pair[0]):
+    for (start, end), one in sorted(zip(made.times, made.operations, strict=True), key=lambda pair: pair[0]):
         if end <= start:
             continue
         if isinstance(one.label, Communication):

@@ -104,8 +104,7 @@ class Parallelism(Options):
             raise InputError(f"tp x pp x dp x fsdp = {product}, but there are {ranks} ranks")
 
     def __str__(self) -> str:
-        counts = vars(self).items()
-        return " ".join(f"{name}={count}" for name, count in counts if count > 1) or "one rank"
+        return " ".join(f"{name}={count}" for name, count in vars(self).items() if count > 1) or "one rank"
 
 
 @dataclass(frozen=True)
