@@ -210,4 +210,3 @@ def _in_rounds(
         "file": document["file"],
     }
     print_answer(document, fields, as_json=arguments.json)
-    print_answer(document, fields, as_json=arguments.json)
