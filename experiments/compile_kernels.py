@@ -7,7 +7,6 @@ them, so for these they are compiled before, on all cores.
 from __future__ import annotations
 
 import multiprocessing
-import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -150,13 +149,12 @@ def _use(schedule: Schedule) -> None:
         read_schedule(path)
 
 
-def main() -> int:
+def main() -> None:
     """Warm everything and say how long it took."""
     start = time.perf_counter()
     compile_kernels()
     print(f"kernels compiled in {time.perf_counter() - start:.0f} s")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -321,8 +321,7 @@ class _Performer:
     """Makes attempts in the process of `Apart`. Equal problems become one object."""
 
     def __init__(self, problem: Problem, entries: Sequence[PortfolioEntry]) -> None:
-        self.problems = [problem]
-        self.methods = {entry.label: entry.method for entry in entries}
+        self.problems, self.methods = [problem], {entry.label: entry.method for entry in entries}
 
     def __call__(self, attempt: _Attempt) -> _AttemptResult:
         """Return the result of an attempt."""
@@ -374,8 +373,7 @@ class _PortfolioSearch:
     def __init__(self, problem: Problem, gap: float, budget: float, rng: np.random.Generator) -> None:
         self.until, self.rng = time.monotonic() + budget, rng
         self.overtime = max(budget, BUDGET.least_overtime)
-        self.problem = problem
-        self.size = problem.size or Fraction(1)
+        self.problem, self.size = problem, problem.size or Fraction(1)
         self.enough = 1 + max(gap, ROUNDING)
         self.bound, self.bounds, self.found, self.all_found = 0.0, list[Bound](), list[Bound](), False
         self.first = max(BUDGET.proving * budget, BUDGET.least_seconds)

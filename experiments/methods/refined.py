@@ -52,8 +52,7 @@ def refinement(methods: Mapping[str, Method]) -> Method:
     """Return the method `local_search` over the schedules of these methods."""
 
     def synthesize(problem: Problem, options: RefinedOptions, rng: np.random.Generator) -> Schedule:
-        until = now() + options.seconds
-        make = maker(options, rng)
+        until, make = now() + options.seconds, maker(options, rng)
         return _fastest(problem, make(problem, until), until - now(), rng, make)
 
     def improve(

@@ -89,8 +89,7 @@ class DaskCluster:
         self.address, self._setting, self._most, self._stack = address, setting, most, ExitStack()
         self._here: Any = None
         self._threads, self._looked = 1, -LIMITS.look
-        self._fit = set[str]()
-        self._named = dict[str, Task]()
+        self._fit, self._named = set[str](), dict[str, Task]()
 
     def __enter__(self) -> DaskCluster:
         with ExitStack() as stack:

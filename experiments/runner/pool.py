@@ -123,8 +123,7 @@ class Pool:
     """
 
     def __init__(self, workers: int, setting: Setting) -> None:
-        self._size = workers
-        self._setting = setting
+        self._size, self._setting = workers, setting
         self._tasks: dict[Worker, Task | None] = {}
 
     def __enter__(self) -> Pool:

@@ -48,8 +48,7 @@ def write_page(directory: Path, page: Path | None = None) -> Path:
     InputError
         If the rows can't be read or the page not written.
     """
-    rows = read_rows(directory)
-    texts = TEXTS["training"]
+    rows, texts = read_rows(directory), TEXTS["training"]
     stated = [("", [*one.cells, one.stated.note]) for one in claims(rows, stated_in(directory))]
     heads = [f"{head}{'#' * (place > 1)}" for place, head in enumerate(Claim.HEADS)]
     table = PageTable.of("claims", stated, [*heads, "note"])
