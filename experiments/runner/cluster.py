@@ -299,8 +299,7 @@ def _attended(row: Call, key: str, worker: Any) -> TaskOutcome:
         wait([process.pipe], LIMITS.look if patience is None else min(patience, LIMITS.look))
         if (ended := process.step()) is not None:
             return outcome_of(row.task, ended)
-        known = worker.state.tasks.get(key)
-        if worker.status.name not in WORKING or known is None or known.state == "cancelled":
+        if not _wanted(key, worker):
             process.end()
             raise import_module("distributed").Reschedule  # elsewhere, if it is wanted again
 
@@ -337,6 +336,12 @@ def _process(plugins: Loaded | None) -> Worker:
         process = _here.process = Worker.fresh("tutti.experiments.runner.pool:work")
         _here.plugins = plugins
     return process
+
+
+def _wanted(key: str, worker: Any) -> bool:
+    """Whether the scheduler still waits for a task that runs here, and the worker is not about to end."""
+    known = worker.state.tasks.get(key)
+    return worker.status.name in WORKING and known is not None and known.state != "cancelled"
 
 
 def _in_words(error: Exception) -> str:
