@@ -102,8 +102,8 @@ def do_exec(arguments: ExecCommand) -> None:
     if (played := on_ranks(arguments, make)) is None:
         return
     program, schedule = read[0]
-    known = {"file": str(arguments.file), "collective": str(program.collective), "ranks": program.num_ranks}
-    known["transport"] = arguments.transport
+    known: dict[str, Any] = {"file": str(arguments.file), "collective": str(program.collective)}
+    known |= {"ranks": program.num_ranks, "transport": arguments.transport}
     documents: list[dict[str, Any]] = []
     for number, (size, task) in enumerate(zip(sizes, played[0], strict=True)):
         if task.size != size:
