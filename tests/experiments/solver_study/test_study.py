@@ -23,6 +23,7 @@ from tutti.experiments.solver_study.instances import MODELS
 from tutti.experiments.solver_study.milp_instances import find_model
 from tutti.experiments.solver_study.report import advice, render_study, write_study_report
 from tutti.experiments.solver_study.statistics import (
+    COLUMNS,
     building,
     choices,
     disagreements,
