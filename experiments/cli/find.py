@@ -31,6 +31,7 @@ from tutti.topologies.errors import InputError, NoSchedule
 from tutti.topologies.graphs.shortest_paths import diameter
 from tutti.topologies.units import parse_time
 
+Row = Mapping[str, Any]
 OLD = "frontiers.csv"
 """The table of earlier versions, which had no runner."""
 ALLREDUCE_OF = "a reduce-scatter and then an allgather in steps, 2 (T_L alpha + T_B)"
@@ -174,10 +175,7 @@ _COLUMNS = {
 
 
 def _print(
-    documents: Sequence[Mapping[str, Any]],
-    arguments: FindCommand,
-    workload: CostParameters,
-    any_schedule: Mapping[str, float],
+    documents: Sequence[Row], arguments: FindCommand, workload: CostParameters, any_schedule: Row
 ) -> None:
     """Print a table; its last rows are the least T_L and T_B of any network, and what no schedule beats."""
     nodes, degree = documents[0]["nodes"], arguments.degree
@@ -188,7 +186,7 @@ def _print(
     least["all_to_all_us"] = workload.all_to_all_us(least_hops(nodes, degree), nodes)
     most = {"topology": ANY_SCHEDULE, **{name.removeprefix("any_"): us for name, us in any_schedule.items()}}
 
-    def cell(document: Mapping[str, Any], name: str) -> object:
+    def cell(document: Row, name: str) -> object:
         value = document.get(name)
         if name == "tb_factor" and value is not None:
             return f"{'' if document['exact'] else '<= '}{float(Fraction(value)):.4f}"
