@@ -27,7 +27,6 @@ from tutti.topologies.text import parse_topology
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import MICRO, duration, format_size, throughput
 
-Certificate = Mapping[str, Any]
 Problem = tuple[Topology, Collective, Fraction | None]
 """A network, a collective, and M in bytes if it is given."""
 

@@ -273,7 +273,7 @@ class GapTableBuilder:
     def add(self, rows: Iterable[Row]) -> None:
         """Add all rows of some instances."""
         every = list(rows)
-        self._labels |= dict.fromkeys(map(method_label, every))
+        self._labels |= dict.fromkeys(map(method_label, every), None)
         self._lines += [_line(*entry) for entry in grouped(every, itemgetter(*INSTANCE)).items()]
 
     def frame(self) -> pd.DataFrame:

@@ -17,7 +17,7 @@ import pandas as pd
 from rich.console import Console
 
 from tutti.experiments.runner.cluster import DaskCluster, check_address
-from tutti.experiments.runner.config import read_config
+from tutti.experiments.runner.config import MachinesTable, read_config
 from tutti.experiments.runner.judge import GAPS
 from tutti.experiments.runner.manifest import NOT_RUN, now
 from tutti.experiments.runner.pool import Pool, Setting
@@ -168,7 +168,9 @@ def _where(options: RunOptions, study: Study) -> str | int:
         If both are asked for at one place, the address is none, or there are no processes.
     """
     own = study.machines
-    for place, dashes, given in (("", "--", options), (f"{study.config.path}: {own.PLACE}: ", "", own)):
+    places: list[tuple[str, str, RunOptions | MachinesTable]] = [("", "--", options)]
+    places.append((f"{study.config.path}: {own.PLACE}: ", "", own))
+    for place, dashes, given in places:
         if given.scheduler is not None and given.workers is not None:
             both = f"{place}{dashes}scheduler and {dashes}workers"
             raise InputError(f"{both}: a cluster has workers of its own; give one of them")

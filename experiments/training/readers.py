@@ -351,7 +351,8 @@ class _TransformerBlock:
             for which, what in passes.items():
                 # what is done again neither computes nor copies for its collective
                 seconds = getattr(rows[place], which).seconds + self.touch * (which != "recompute")
-                rows[place] = replace(rows[place], **{which: Pass(seconds, what)})
+                ended: dict[str, Any] = {which: Pass(seconds, what)}
+                rows[place] = replace(rows[place], **ended)
         return tuple(rows)
 
     def _over(self, kind: Kind) -> Communication | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, ClassVar
 
 import pyarrow as pa
 from pydantic import AfterValidator, Field
@@ -292,10 +292,11 @@ def _check_stated(table: StatedTable, jobs: list[Job], entrants: list[Entrant]) 
         raise InputError("neither over_column nor over_method; a stated number is a ratio")
 
 
-class Claim(NamedTuple):
+@dataclass(frozen=True)
+class Claim:
     """A number of a paper, and ours; None where a row is missing."""
 
-    HEADS = ("where", "what", "stated", "ours", "off")
+    HEADS: ClassVar = ("where", "what", "stated", "ours", "off")
 
     stated: StatedTable
     ours: float | None
