@@ -77,8 +77,9 @@ def on_disk() -> Iterator[None]:
     try:
         yield
     except (OSError, TuttiError) as error:
-        system = isinstance(error, OSError) and error.strerror
-        said = ": ".join(filter(None, [error.filename, system])) if system else str(error)
+        said = str(error)
+        if isinstance(error, OSError) and error.strerror:
+            said = ": ".join(filter(None, [error.filename, error.strerror]))
         raise DiskError(f"{said}; {KEPT}") from error
 
 
