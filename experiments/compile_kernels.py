@@ -7,7 +7,6 @@ them, so for these they are compiled before, on all cores.
 from __future__ import annotations
 
 import multiprocessing
-import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -100,11 +99,11 @@ def _compile_others() -> None:
     parse_topology("least_circulant:6,16")  # searches its offsets
     balance(circulant_moves(7, np.array([1, 2])))
     kautz_cost(2, 5)
-    workloads(parse_topology("ring:4"))  # by counting: as a method BFB solves a model on small networks
-    network = tree_network(parse_topology("ring:4"))
-    if network is not None:
+    workloads(
+        ring := parse_topology("ring:4")
+    )  # by counting: as a method BFB solves a model on small networks
+    if (network := tree_network(ring)) is not None:
         pack(network.graph, Fraction(1, 2), products=False)  # greedy trees, of large networks only
-    ring = parse_topology("ring:4")
     problem = Problem(ring, collective(Kind.ALLGATHER, 4), SIZE)
     planned_schedule(problem, 0.1, np.random.default_rng(0))
     refined(problem, [], 0.1, np.random.default_rng(0), lambda half, until: [])
@@ -150,13 +149,12 @@ def _use(schedule: Schedule) -> None:
         read_schedule(path)
 
 
-def main() -> int:
+def main() -> None:
     """Warm everything and say how long it took."""
     start = time.perf_counter()
     compile_kernels()
     print(f"kernels compiled in {time.perf_counter() - start:.0f} s")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -22,18 +22,15 @@ import sys
 import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, is_dataclass
+from dataclasses import is_dataclass
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from pkgutil import resolve_name
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+from typing import Any, NamedTuple, get_args, get_type_hints
 
 from tutti.topologies.errors import InputError, raised
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
 
 WANTED = "a Method, Family, BoundKind or Backend"
 """Words of messages for the objects that can be registered."""
@@ -56,8 +53,7 @@ class PluginGroup(StrEnum):
     SOLVERS = "tutti.solvers"
 
 
-@dataclass(frozen=True)
-class Registry:
+class Registry(NamedTuple):
     """One of the registries that plug-ins add to.
 
     Parameters
@@ -113,8 +109,7 @@ def _found(place: str) -> Any:
     return resolve_name(f"tutti.{place}")
 
 
-@dataclass(frozen=True)
-class Plugin:
+class Plugin(NamedTuple):
     """A plug-in that is loaded.
 
     Parameters
@@ -186,17 +181,27 @@ def load_installed() -> None:
     InputError
         As `load`.
     """
-    for package, points in _installed().items():
+    from importlib.metadata import entry_points  # takes 50 ms, of which no help needs any
+
+    every, installed = entry_points(), dict[str, list[Any]]()
+    for point in (point for group in PluginGroup for point in every.select(group=group)):
+        installed.setdefault(point.dist.name if point.dist else point.module, []).append(point)
+    for package, points in sorted(installed.items()):
         offers: list[tuple[str, Any]] = []
         sources: set[str] = set()
         for point in points:
             who = f"plug-in {package}, {point.group} {point.name} = {point.value}"
-            offers += _of_point(point, who)
-            # All files of the package belong to the plug-in, or the one file of a module without a package.
-            top = sys.modules[point.module.partition(".")[0]]
-            sources |= {
-                str(path) for place in getattr(top, "__path__", ()) for path in Path(place).rglob("*.py")
-            }
+            with _faults(who):
+                thing = point.load()
+            wanted = registries()[PluginGroup(point.group)].kind
+            if not isinstance(thing, (ModuleType, wanted)):
+                raise InputError(f"{who}: it is a {type(thing).__name__}, not a {wanted.__name__}")
+            offers += _offered(thing, who) if isinstance(thing, ModuleType) else [(who, thing)]
+            top = sys.modules[
+                point.module.partition(".")[0]
+            ]  # all files of its package, or the one file of a module without a package
+            for place in getattr(top, "__path__", ()):
+                sources.update(map(str, Path(place).rglob("*.py")))
             sources |= {_file(top)} - {""}
         _plugins[package] = Plugin(package, None, frozenset(sources), _digest(sources), _add(offers))
 
@@ -279,8 +284,11 @@ def _imported(path: Path, who: str) -> ModuleType:
         sys.path.append(str(path.parent))
     importlib.invalidate_caches()
     with suppress(ValueError):  # a module without a spec, such as __main__
-        spec = importlib.util.find_spec(path.stem)
-        if spec and spec.origin and Path(spec.origin).resolve() == path:
+        if (
+            (spec := importlib.util.find_spec(path.stem))
+            and spec.origin
+            and Path(spec.origin).resolve() == path
+        ):
             with _faults(who, {spec.origin}):
                 return importlib.import_module(path.stem)
     raise InputError(f"{who}: there is another module '{path.stem}'; rename the file")
@@ -310,30 +318,6 @@ def _file(module: ModuleType) -> str:
     return path if path.endswith(".py") else ""
 
 
-def _installed() -> dict[str, list[EntryPoint]]:
-    """Return the entry points of our groups, by distribution."""
-    from importlib.metadata import entry_points  # takes 50 ms, of which no help needs any
-
-    found: dict[str, list[EntryPoint]] = {}
-    points = entry_points()
-    for group in PluginGroup:
-        for point in points.select(group=group):
-            found.setdefault(point.dist.name if point.dist else point.module, []).append(point)
-    return dict(sorted(found.items()))
-
-
-def _of_point(point: EntryPoint, who: str) -> Offers:
-    """Return what an entry point names: an object for its group's registry, or all of a module."""
-    with _faults(who):
-        thing = point.load()
-    if isinstance(thing, ModuleType):
-        return _offered(thing, who)
-    wanted = registries()[PluginGroup(point.group)].kind
-    if not isinstance(thing, wanted):
-        raise InputError(f"{who}: it is a {type(thing).__name__}, not a {wanted.__name__}")
-    return [(who, thing)]
-
-
 def _digest(sources: Collection[str]) -> str:
     """Return a hash of the names and contents of files."""
     digest = hashlib.sha256()
@@ -359,8 +343,15 @@ def _add(offers: Offers, *, replace: bool = False) -> Entries:
     """Register objects if all of them are complete and their names free; return their groups and names."""
     entries: list[tuple[PluginGroup, str]] = []
     for who, thing in offers:
-        group = _check(who, thing)
+        group = next((group for group, one in registries().items() if isinstance(thing, one.kind)), None)
+        if group is None:
+            raise InputError(f"{who}: a {type(thing).__name__} can't be registered; it must be {WANTED}")
         entry, registry = (group, thing.name), registries()[group]
+        if not (isinstance(thing.name, str) and re.fullmatch(registry.names, thing.name)):
+            named = f"a {registry.word} has the name {thing.name!r}"
+            raise InputError(f"{who}: {named}; it must match {registry.names}")
+        if fault := next(_faults_of(group, thing), None):
+            raise InputError(f"{who}: {registry.word} '{thing.name}': {fault}")
         taken = thing.name in registry.known and not (replace and entry in _added)
         if taken or entry in entries:
             known = f"there is a {registry.word} '{thing.name}' already"
@@ -372,24 +363,8 @@ def _add(offers: Offers, *, replace: bool = False) -> Entries:
     return tuple(entries)
 
 
-def _check(who: str, thing: Any) -> PluginGroup:
-    """Return the group of an object; refuse one that is incomplete."""
-    group = next((group for group, one in registries().items() if isinstance(thing, one.kind)), None)
-    if group is None:
-        raise InputError(f"{who}: a {type(thing).__name__} can't be registered; it must be {WANTED}")
-    registry = registries()[group]
-    if not (isinstance(thing.name, str) and re.fullmatch(registry.names, thing.name)):
-        named = f"a {registry.word} has the name {thing.name!r}"
-        raise InputError(f"{who}: {named}; it must match {registry.names}")
-    fault = next(_faults_of(group, thing), None)
-    if fault is not None:
-        raise InputError(f"{who}: {registry.word} '{thing.name}': {fault}")
-    return group
-
-
 def _faults_of(group: PluginGroup, thing: Any) -> Iterator[str]:
     """Yield the faults of an object, as the ends of messages."""
-    capabilities = _found("schedules.capabilities:Capabilities")
     for name, count in registries()[group].functions.items():
         yield from _refusals(name, getattr(thing, name), count)
     if group is PluginGroup.FAMILIES:
@@ -405,8 +380,8 @@ def _faults_of(group: PluginGroup, thing: Any) -> Iterator[str]:
             yield f"kind is {thing.kind!r}; it must be one of {', '.join(kinds)}"
         if not isinstance(thing.exact_for, str):
             yield from _refusals("exact_for", thing.exact_for, 1)
-        wanted = {"capabilities": capabilities, "fast": Mapping, "quick": Mapping, "summary": str}
-        for name, kind in wanted.items():
+        wanted = {"capabilities": _found("schedules.capabilities:Capabilities")}
+        for name, kind in (wanted | {"fast": Mapping, "quick": Mapping, "summary": str}).items():
             if not isinstance(value := getattr(thing, name), kind):
                 yield f"{name} is {value!r}; it must be a {kind.__name__}"
 

@@ -65,8 +65,7 @@ class Winner(NamedTuple):
     last: int
 
 
-@dataclass(frozen=True)
-class TuningCandidate:
+class TuningCandidate(NamedTuple):
     """A schedule that fits the format.
 
     Parameters
@@ -82,8 +81,7 @@ class TuningCandidate:
     schedule: Schedule
 
 
-@dataclass(frozen=True)
-class Tuning:
+class Tuning(NamedTuple):
     """A choice of schedules by size.
 
     Parameters
@@ -158,8 +156,7 @@ def tune(
     bounds = {int(row["size_bytes"]): row["bound_us"] for row in good}
     candidates, reasons, trial = [], {}, directory / f"trial{form.suffix}"
     for digest, row in {row["schedule"]: row for row in good}.items():
-        path = schedule_path(directory / "runs" / SCHEDULES, digest)
-        if path is None:
+        if (path := schedule_path(directory / "runs" / SCHEDULES, digest)) is None:
             continue
         tell(f"reading {row['method']}'s schedule")
         schedule = rounded(read_schedule(path), options.units)
@@ -422,8 +419,7 @@ class OmpiTuner(Tuner):
 
     def rules(self, sizes: Sequence[int]) -> list[TunerRule]:
         """Return the fastest algorithm at each size, by simulated schedules."""
-        able = [one for one in self.algorithms if not one[-1]]
-        if not able:
+        if not (able := [one for one in self.algorithms if not one[-1]]):
             raise InputError(f"format '{self.name}' has no algorithm: {'; '.join(self.notes)}")
         times = np.array([self.seconds(sizes, method, options) for _, method, options, _ in able])
         return _ranges(sizes, times, [(number, method.name) for number, method, *_ in able])
@@ -467,8 +463,7 @@ def _changes(takes: Callable[[int], tuple[str, str]], low: int, high: int) -> It
     """Yield the sizes up to `high` from which on something else is taken, from `low` on."""
     if takes(low) == takes(high):
         return
-    middle = (low + high) // 2
-    if middle == low:
+    if (middle := (low + high) // 2) == low:
         yield high
         return
     yield from _changes(takes, low, middle)
@@ -479,8 +474,5 @@ def _ranges(sizes: Sequence[int], times: FloatArray, takes: Sequence[tuple[str, 
     """Return the fastest at each size, those of neighbouring sizes as one."""
     winners = choose(times, len(sizes))
     tuning = Tuning(np.array(sizes), [], times, np.zeros(len(sizes)), winners)
-    rules = []
-    for winner in winners:
-        low, below = tuning.limits(winner)
-        rules.append(TunerRule(low, INT64_MAX if below is None else below - 1, takes[winner.candidate]))
-    return rules
+    every = [(*tuning.limits(winner), takes[winner.candidate]) for winner in winners]
+    return [TunerRule(low, INT64_MAX if below is None else below - 1, taken) for low, below, taken in every]

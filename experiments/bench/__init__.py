@@ -214,8 +214,7 @@ def bench_forestcoll() -> Iterator[Measurement]:
 def bench_allreduce() -> Iterator[Measurement]:
     """Packings whose congestion is the partition bound."""
     for text in ("mesh:20x20", "mesh:100x100"):
-        network = tree_network(parse_topology(text))
-        if network is None:
+        if (network := tree_network(parse_topology(text))) is None:
             raise TuttiError(f"{text} has no links that are equal both ways")
         packing, seconds = timed(pack, network.graph)
         yield at_most(text, "gap of the packing, %", float(100 * packing.gap), 1.0)
@@ -225,10 +224,8 @@ def bench_allreduce() -> Iterator[Measurement]:
 def bench_all_to_all() -> Iterator[Measurement]:
     """The linear program by source, and a vertex-transitive network by its orbits."""
     solve_by_orbits(Demand.uniform(parse_topology("torus:3x3")))
-    cases: dict[str, Callable[[Demand], Any]] = {
-        "gen_kautz:4,256": solve_by_model,
-        "torus:64x64": solve_by_orbits,
-    }
+    cases: dict[str, Callable[[Demand], Any]] = {"gen_kautz:4,256": solve_by_model}
+    cases["torus:64x64"] = solve_by_orbits
     for text, solve in cases.items():
         found, seconds = timed(solve, Demand.uniform(parse_topology(text)))
         yield at_most(text, "proven gap", float(found.interval.gap), 1e-4)
@@ -333,18 +330,10 @@ OUTPUT = Path("results") / "bench.json"
 WORDS = {None: "", True: "yes", False: "NO"}
 """Words of the table for a target that is reached or missed."""
 
-BENCHMARKS: dict[str, Callable[[], Iterator[Measurement]]] = {
-    "bfb": bench_bfb,
-    "cut": bench_cut,
-    "tacos": bench_tacos,
-    "simulate": bench_simulate,
-    "verify": bench_verify,
-    "forestcoll": bench_forestcoll,
-    "allreduce": bench_allreduce,
-    "all-to-all": bench_all_to_all,
-    "finder": bench_finder,
-    "tacos-large": bench_tacos_large,
-}
+_EVERY = [bench_bfb, bench_cut, bench_tacos, bench_simulate, bench_verify, bench_forestcoll]
+_EVERY += [bench_allreduce, bench_all_to_all, bench_finder, bench_tacos_large]
+BENCHMARKS = {one.__name__.removeprefix("bench_").replace("_", "-"): one for one in _EVERY}
+"""The benchmarks by name, in the order in which they run."""
 LARGE = "tacos-large"
 """Needs minutes and gigabytes."""
 
@@ -374,8 +363,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--large", action="store_true", help="those that need minutes and gigabytes too")
     arguments = parser.parse_args(argv)
     names = arguments.only or [name for name in BENCHMARKS if arguments.large or name != LARGE]
-    unknown = next((name for name in names if name not in BENCHMARKS), None)
-    if unknown is not None:
+    if (unknown := next((name for name in names if name not in BENCHMARKS), None)) is not None:
         print(f"unknown benchmark '{unknown}'{suggestion(unknown, BENCHMARKS)}", file=sys.stderr)
         return 2
     done: list[Measurement] = []
@@ -383,8 +371,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for name in names:
         found, rows = list(BENCHMARKS[name]()), []
         for m in found:
-            plain = m.decimals is None or isinstance(m.value, str)
-            value = m.value if plain else f"{m.value:.{m.decimals}f}"
+            value = m.value if m.decimals is None or isinstance(m.value, str) else f"{m.value:.{m.decimals}f}"
             rows.append((m.case, m.quantity, value, m.target, WORDS[m.reached], m.published))
         print_table(name, ["case", "quantity", "value", "target", "reached", "published"], rows)
         done += found

@@ -88,8 +88,7 @@ def _prepare() -> None:
     """
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:
-            stream = os.fdopen(os.open(os.devnull, os.O_RDWR), "r" if name == "stdin" else "w")
-            setattr(sys, name, stream)
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), "r" if name == "stdin" else "w"))
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal that knows ASCII only gets "?" for a rule
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -110,7 +109,7 @@ def _execute(words: Sequence[str]) -> int:
         for file in asked.plugin:
             plugins.load(file)
         module = importlib.import_module(f"tutti.experiments.cli.{asked.module}")
-        return int(getattr(module, f"do_{asked.name}")(asked))
+        return int(getattr(module, f"do_{asked.name}")(asked) or Exit.OK)
     except (Unsupported, NoSchedule) as error:
         return _complain(str(error), Exit.NO_SCHEDULE)
     except TuttiError as error:
@@ -121,17 +120,13 @@ def _execute(words: Sequence[str]) -> int:
         wrong = isinstance(error, VerificationError | ProgramError | Failure)
         return _complain(str(error), Exit.NO if wrong else Exit.BAD_INPUT)
     except (Exception, SystemExit, KeyboardInterrupt) as error:
-        theirs = None if _from_outside(error) else plugins.blame(error)
+        # A signal, or a closed pipe of the system's, comes from outside, whatever was running.
+        signalled = isinstance(error, KeyboardInterrupt) and not plugins.raised_it(error)
+        closed = isinstance(error, BrokenPipeError) and error.errno is not None
+        theirs = None if signalled or closed else plugins.blame(error)
         if theirs is None or sys.flags.dev_mode:
             raise
         return _complain(f"a fault in {theirs}; python -X dev shows where", Exit.BAD_INPUT)
-
-
-def _from_outside(error: BaseException) -> bool:
-    """Whether it is a closed pipe of the system's or a signal, whatever was running."""
-    if isinstance(error, KeyboardInterrupt):
-        return not plugins.raised_it(error)
-    return isinstance(error, BrokenPipeError) and error.errno is not None
 
 
 def _complain(text: str, code: int) -> int:

@@ -27,7 +27,6 @@ from tutti.topologies.text import parse_topology
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import MICRO, duration, format_size, throughput
 
-Certificate = Mapping[str, Any]
 Problem = tuple[Topology, Collective, Fraction | None]
 """A network, a collective, and M in bytes if it is given."""
 
@@ -60,8 +59,7 @@ def _print_bounds(text: str, arguments: BoundCommand) -> None:
         before, limit = document, f"at most {duration(ASKED_SECONDS * MICRO)} each"
         what = f"linear programs for {', '.join(programs)}"
         remark(f"{what}, {limit}; Ctrl-C keeps what is found")
-        each = program_bounds(*problem, list(found.values()))
-        document, stopped = _find(found, each, problem, lp=True)
+        document, stopped = _find(found, program_bounds(*problem, list(found.values())), problem, lp=True)
         known = [(bound["kind"], bound["exact"]) for bound in before["bounds"]]
         more = [bound for bound in document["bounds"] if (bound["kind"], bound["exact"]) not in known]
         if more and not arguments.json:  # those that linear programs have added or raised
@@ -89,7 +87,6 @@ def _find(
     found: dict[str, Bound], each: Iterator[Bound], problem: Problem, *, lp: bool = False
 ) -> tuple[dict[str, Any], KeyboardInterrupt | None]:
     """Add bounds to those found, by kind; return their document, and Ctrl-C if it came after the first."""
-    stopped: KeyboardInterrupt | None = None
     with waiting(console(sys.stderr), f"bounds on {problem[0].name}"):
         try:
             for bound in each:
@@ -98,19 +95,16 @@ def _find(
         except KeyboardInterrupt as stop:
             if not found:
                 raise
-            stopped = stop
-        return bound_document(*problem, [*found.values()]), stopped
+            return bound_document(*problem, [*found.values()]), stop
 
 
 def _check(path: Path, given: Sequence[str]) -> int:
     """Recompute every certificate in a file of ``--json`` lines; 1 if one does not prove its bound."""
-    lines = read_text(path).splitlines()
-    if not lines:
+    if not (lines := read_text(path).splitlines()):
         raise InputError(f"{path} is empty; tutti bound --json writes a line for each topology")
-    places = [f"{path}, line {number}" for number in range(1, len(lines) + 1)]
     held = True
-    for line, where in zip(lines, places, strict=True):
-        for proven, text in check_line(line, where, *given):
+    for number, line in enumerate(lines, 1):
+        for proven, text in check_line(line, f"{path}, line {number}", *given):
             say(text if proven else complaint(text))
             held &= proven
     return 0 if held else 1
@@ -128,6 +122,5 @@ def _print(document: Mapping[str, Any], topology: Topology) -> None:
         proof = sentence(bound["kind"], bound["certificate"], topology)
         rows.append([bound["kind"], exact, *([] if size is None else [time]), bound["holds_for"], proof])
     print_table(title, ["bound", "exact", *([] if size is None else ["time"]), "holds for", "proof"], rows)
-    narrow = [bound["kind"] for bound in document["bounds"] if bound["holds_for"] != ANY_SCHEDULE]
-    for kind in narrow:
+    for kind in (bound["kind"] for bound in document["bounds"] if bound["holds_for"] != ANY_SCHEDULE):
         say(f"{kind}: other schedules may be faster; gaps are to {best}, the largest bound on any schedule")

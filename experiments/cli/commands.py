@@ -10,6 +10,7 @@ Nothing here may take long to import, because ``tutti --help`` needs all of it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import (
     TYPE_CHECKING,
@@ -24,10 +25,9 @@ from typing import (
 
 from tutti.topologies.errors import InputError
 from tutti.topologies.options import Duration, Number, Whole
+from tutti.topologies.units import exact_number, parse_size
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     from tutti.schedules.collective import Collective
     from tutti.topologies.topology import Topology
 
@@ -137,7 +137,6 @@ class CollectiveOptions(Command):
             If the options do not fit each other or the topology.
         """
         from tutti.schedules.dimensions import asked_collective, is_dimensions
-        from tutti.topologies.units import parse_size
 
         shards = None if self.shards is None else _numbers(self.shards, "--shards")
         listed = self.groups is not None and not is_dimensions(self.groups)
@@ -148,8 +147,6 @@ class CollectiveOptions(Command):
 
 
 def _numbers(text: str, where: str) -> list[Fraction]:
-    from tutti.topologies.units import exact_number
-
     try:
         return [exact_number(word.strip()) for word in text.split(",")]
     except InputError as error:

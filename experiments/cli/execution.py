@@ -10,6 +10,7 @@ import statistics
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -80,7 +81,7 @@ Make = Callable[[int | None], Sequence[SessionTask]]
 """Returns the tasks for a number of ranks; None: as many as they want."""
 
 
-def do_exec(arguments: ExecCommand) -> int:
+def do_exec(arguments: ExecCommand) -> None:
     """Play the program at each size, check what comes out, and say how long it took."""
     sizes = [parse_size(text) for text in arguments.size.split(",")]
     network = None if arguments.against_model is None else parse_topology(arguments.against_model)
@@ -98,9 +99,8 @@ def do_exec(arguments: ExecCommand) -> int:
         step = program.units * np.dtype(arguments.dtype).itemsize  # each unit is of whole elements
         return [SessionTask(program, -(-int(size) // step) * step, arguments.dtype) for size in sizes]
 
-    played = on_ranks(arguments, make)
-    if played is None:
-        return 0
+    if (played := on_ranks(arguments, make)) is None:
+        return
     program, schedule = read[0]
     known: dict[str, Any] = {"file": str(arguments.file), "collective": str(program.collective)}
     known |= {"ranks": program.num_ranks, "transport": arguments.transport}
@@ -116,8 +116,10 @@ def do_exec(arguments: ExecCommand) -> int:
             model = predicted(schedule, network, task.size) * MICRO
             document |= {"model_us": model, "model_over_time": model / document["time_us"]}
         documents.append(document)
-    _print_times(documents, arguments)
-    return 0
+    if arguments.json:
+        print_json(*documents)
+    else:
+        _print_times(documents, arguments.file)
 
 
 def measured(task: SessionTask, times: Sequence[RepeatTimes], rival: str) -> dict[str, Any]:
@@ -146,14 +148,9 @@ def measured(task: SessionTask, times: Sequence[RepeatTimes], rival: str) -> dic
     return document
 
 
-def _print_times(documents: Sequence[dict[str, Any]], arguments: ExecCommand) -> None:
+def _print_times(documents: Sequence[dict[str, Any]], file: Path) -> None:
     """Print the measured times, of which no more than four digits mean anything."""
-    for document in documents if arguments.json else ():
-        print_json(document)
-    if arguments.json:
-        return
-    first = documents[0]
-    rival = first.get("rival")
+    first, rival = documents[0], documents[0].get("rival")
     heads = {**COLUMNS, "rival_us": f"{rival} (us)", "time_over_rival": f"time / {rival}", **MODELLED}
     heads = {name: head for name, head in heads.items() if name in first}
 
@@ -162,11 +159,11 @@ def _print_times(documents: Sequence[dict[str, Any]], arguments: ExecCommand) ->
 
     where = f"{first['ranks']} processes over {first['transport']}"
     rows = [[format_size(one["size_bytes"]), *(digits(one[key]) for key in heads)] for one in documents]
-    title = f"{first['collective']} of {arguments.file.name} on {where}: all bytes right"
+    title = f"{first['collective']} of {file.name} on {where}: all bytes right"
     print_table(title, ["size", *heads.values()], rows)
 
 
-def do_profile(arguments: ProfileCommand) -> int:
+def do_profile(arguments: ProfileCommand) -> None:
     """Measure all pairs, and write the network."""
     sizes = [round(parse_size(text)) for text in arguments.sizes.split(",")]
     if arguments.output is not None:
@@ -179,9 +176,8 @@ def do_profile(arguments: ProfileCommand) -> int:
             raise InputError(f"--ranks {ranks}; pairs are measured one after another: 2 to {MOST.profiled}")
         return tasks_of(ranks, sizes)
 
-    played = on_ranks(arguments, make)
-    if played is None:
-        return 0
+    if (played := on_ranks(arguments, make)) is None:
+        return
     ranks = played[0][0].program.num_ranks
     network = profile(f"{ranks} ranks over {arguments.transport}, measured", *played)
     if arguments.output is not None:
@@ -198,7 +194,6 @@ def do_profile(arguments: ProfileCommand) -> int:
         "written": arguments.output,
     }
     print_answer(to_node_link(network), fields, as_json=arguments.json)
-    return 0
 
 
 def on_ranks(arguments: RankOptions, make: Make) -> Played | None:
@@ -234,8 +229,7 @@ def _checked(tasks: Sequence[SessionTask], arguments: RankOptions) -> Sequence[S
         raise InputError(f"{ranks} processes on one machine; at most {MOST.ranks}")
     here = [0] if spread else range(ranks)
     needed = MOST.copies * max(sum(task.memory(rank) for rank in here) for task in tasks)
-    free = psutil.virtual_memory().available
-    if needed > free:
+    if needed > (free := psutil.virtual_memory().available):
         raise InputError(f"{format_size(needed)} of memory are needed here, and {format_size(free)} are free")
     remote = [task.program.name for task in tasks if reaches(task.program)]
     if remote and arguments.transport != "shm":
@@ -281,7 +275,7 @@ def _over_nccl(settings: Settings, arguments: RankOptions, make: Make) -> Played
     return None if rank else (tasks, played)
 
 
-def do_fit(arguments: FitCommand) -> int:
+def do_fit(arguments: FitCommand) -> None:
     """Fit a line to every series, print them, and write the network if asked to."""
     if arguments.topology is not None and arguments.output is None:
         raise InputError("--topology is the network that -o writes with what was measured; give -o too")
@@ -305,7 +299,6 @@ def do_fit(arguments: FitCommand) -> int:
         _print_fits(arguments, fits, tolerance)
     if topology is not None and arguments.output is not None:
         write_topology(topology, arguments.output)
-    return 0
 
 
 def _tolerance(text: str) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -21,6 +21,8 @@ from tutti.experiments.printable import remark, say
 from tutti.experiments.registry import METHODS
 from tutti.experiments.runner.results import CSV
 from tutti.experiments.runner.run import RunOptions, carry_out
+from tutti.models.all_to_all.demand import Demand
+from tutti.models.all_to_all.orbits import solve_by_orbits
 from tutti.schedules.collective import Kind, collective
 from tutti.schedules.cost import moore_optimal_steps, step_cost
 from tutti.schedules.method import Problem
@@ -29,6 +31,7 @@ from tutti.topologies.errors import InputError, NoSchedule
 from tutti.topologies.graphs.shortest_paths import diameter
 from tutti.topologies.units import parse_time
 
+Row = Mapping[str, Any]
 OLD = "frontiers.csv"
 """The name of the table that earlier versions wrote, which is no longer read."""
 ALLREDUCE_OF = "a reduce-scatter and then an allgather in steps, 2 (T_L alpha + T_B)"
@@ -45,25 +48,30 @@ def do_find(arguments: FindCommand) -> int:
     InputError
         If there is no such network, or a number is out of range.
     """
-    if arguments.nodes is None:
+    nodes, degree, mix = arguments.nodes, arguments.degree, arguments.mix
+    if nodes is None:
         return _growth(arguments, arguments.up_to or 0)
     _refuse(arguments, ("output", "workers", "scheduler"), "--up-to, not with --nodes")
-    asked = _Asked(arguments, arguments.nodes)
+    arguments.all_to_all |= mix is not None
+    workload = CostParameters.parse(arguments.alpha, arguments.size, arguments.bandwidth)
+    problem = nodes, degree, workload
+    any_schedule = {"any_allreduce_us": workload.microseconds(allreduce_bound(*problem))}
+    if arguments.all_to_all:
+        any_schedule["any_all_to_all_us"] = workload.microseconds(all_to_all_bound(*problem))
     finder = Finder(bidirectional=arguments.bidirectional, most_hops=arguments.max_diameter)
-    documents = [_document(found, asked) for found in finder.find(asked.nodes, arguments.degree)]
-    least = min(document[asked.criterion] for document in documents)
-    documents = [document | {"best": document[asked.criterion] == least} for document in documents]
-    for document in documents if arguments.json else ():
-        print_json(document)
-    if not arguments.json:
-        _print(documents, arguments, asked)
-    return 0
+    documents = [_document(found, arguments, workload) | any_schedule for found in finder.find(nodes, degree)]
+    criterion = "allreduce_us" if mix is None else "mix_us"  # by which the best is marked
+    least = min(document[criterion] for document in documents)
+    documents = [document | {"best": document[criterion] == least} for document in documents]
+    if arguments.json:
+        print_json(*documents)
+    else:
+        _print(documents, arguments, workload, any_schedule)
+    return Exit.OK
 
 
 def _refuse(arguments: FindCommand, options: Sequence[str], goes_with: str) -> None:
-    """Raise `InputError` if one of these options is given."""
-    given = [name for name in options if getattr(arguments, name) not in (None, False)]
-    if given:
+    if given := [name for name in options if getattr(arguments, name) not in (None, False)]:
         raise InputError(f"--{given[0].replace('_', '-')} goes with {goes_with}")
 
 
@@ -87,31 +95,7 @@ def _growth(arguments: FindCommand, largest: int) -> int:
     return Exit.NO if summary.failed or summary.report is None else Exit.OK
 
 
-class _Asked:
-    """The quantities of each network that are asked for, beside its place on the frontier."""
-
-    def __init__(self, arguments: FindCommand, nodes: int) -> None:
-        self.nodes, self.degree = nodes, arguments.degree
-        self.workload = CostParameters.parse(arguments.alpha, arguments.size, arguments.bandwidth)
-        self.build, self.mix = arguments.build, arguments.mix
-        self.all_to_all = arguments.all_to_all or self.mix is not None
-        self.criterion = "allreduce_us" if self.mix is None else "mix_us"  # by which the best is marked
-        self.seconds = float(parse_time(arguments.time_limit))
-
-    def times(self, allreduce_us: float, all_to_all_us: float | None) -> dict[str, Any]:
-        """Return a row's times of both collectives, and the mean of a mix of them."""
-        share = self.mix or 0.0
-        mean = (1 - share) * allreduce_us + share * (all_to_all_us or 0.0)
-        return {"allreduce_us": allreduce_us, "all_to_all_us": all_to_all_us, "mix_us": mean}
-
-    def any_schedule(self) -> dict[str, float]:
-        """Return lower bounds on the times of any schedule on any network, in us."""
-        problem, us = (self.nodes, self.degree, self.workload), self.workload.microseconds
-        least = {"any_allreduce_us": us(allreduce_bound(*problem))}
-        return least | ({"any_all_to_all_us": us(all_to_all_bound(*problem))} if self.all_to_all else {})
-
-
-def _document(candidate: Candidate, asked: _Asked) -> dict[str, Any]:
+def _document(candidate: Candidate, arguments: FindCommand, workload: CostParameters) -> dict[str, Any]:
     """Return what is printed of one network: a line of ``--json``, or a row of the table."""
     cost = candidate.cost
     document: dict[str, Any] = {
@@ -123,16 +107,21 @@ def _document(candidate: Candidate, asked: _Asked) -> dict[str, Any]:
         "tb_factor": str(cost.tb),
         "exact": cost.exact,
     }
-    if asked.build:
+    if arguments.build:
         document |= _built(candidate)
-    tb = Fraction(document["tb_factor"])
-    document["allreduce_us"] = asked.workload.allreduce_us(document["tl_steps"], tb)
+    document["allreduce_us"] = workload.allreduce_us(document["tl_steps"], Fraction(document["tb_factor"]))
     document["allreduce_of"] = ALLREDUCE_OF
-    if asked.all_to_all:
-        document |= _all_to_all(candidate, asked) | {"all_to_all_of": ALL_TO_ALL_OF}
-    if asked.mix is not None:
-        document["mix_us"] = asked.times(document["allreduce_us"], document["all_to_all_us"])["mix_us"]
-    return document | asked.any_schedule()
+    if arguments.all_to_all:
+        seconds = float(parse_time(arguments.time_limit))
+        document |= _all_to_all(candidate, workload, seconds) | {"all_to_all_of": ALL_TO_ALL_OF}
+    return _with_mean(document, arguments.mix)
+
+
+def _with_mean(row: dict[str, Any], mix: float | None) -> dict[str, Any]:
+    """Return a row with the mean of the times of both collectives, if a mix of them is asked for."""
+    if mix is None:
+        return row
+    return row | {"mix_us": (1 - mix) * row["allreduce_us"] + mix * row["all_to_all_us"]}
 
 
 def _built(candidate: Candidate) -> dict[str, Any]:
@@ -155,25 +144,20 @@ def _built(candidate: Candidate) -> dict[str, Any]:
     }
 
 
-def _all_to_all(candidate: Candidate, asked: _Asked) -> dict[str, Any]:
+def _all_to_all(candidate: Candidate, workload: CostParameters, seconds: float) -> dict[str, Any]:
     """Return the optimum of LP (A.1): what a flow attains, and what lengths of the links prove."""
-    from tutti.models.all_to_all.demand import Demand
-    from tutti.models.all_to_all.orbits import solve_by_orbits
-
-    cost, workload = candidate.cost, asked.workload
-    link = workload.bandwidth / cost.degree
+    link = workload.bandwidth / candidate.cost.degree
     topology = candidate.expression.topology(bandwidth=link)
     try:
-        solved = solve_by_orbits(Demand.uniform(topology), 1e-4, asked.seconds)
+        interval = solve_by_orbits(Demand.uniform(topology), 1e-4, seconds).interval
     except NoSchedule as error:
         raise NoSchedule(f"{topology.name}: {error}; allow more with --time-limit") from error
-    interval = solved.interval
     return {
         "all_to_all_us": workload.microseconds(interval.upper * workload.size),
         "all_to_all_bound_us": workload.microseconds(interval.lower * workload.size),
         "all_to_all_exact": interval.exact,
         # (A.1)'s f: how much of its data each pair can send in a unit of time, with links of bandwidth 1.
-        "mcf": float(1 / (interval.upper * link * cost.nodes)),
+        "mcf": float(1 / (interval.upper * link * candidate.cost.nodes)),
     }
 
 
@@ -193,35 +177,31 @@ _COLUMNS = {
 }
 
 
-def _print(documents: Sequence[Mapping[str, Any]], arguments: FindCommand, asked: _Asked) -> None:
-    nodes, degree = asked.nodes, asked.degree
+def _print(
+    documents: Sequence[Row], arguments: FindCommand, workload: CostParameters, any_schedule: Row
+) -> None:
+    """Print a table; its last rows are the least T_L and T_B of any network, and what no schedule beats."""
+    nodes, degree = documents[0]["nodes"], arguments.degree
     shown = [name for name in _COLUMNS if name in documents[0]]
+    steps, factor = moore_optimal_steps(nodes, degree), bandwidth_factor(nodes)
+    least = {"topology": "least T_L and T_B", "tl_steps": steps, "tb_factor": str(factor), "exact": True}
+    least["allreduce_us"] = workload.allreduce_us(steps, factor)
+    least["all_to_all_us"] = workload.all_to_all_us(least_hops(nodes, degree), nodes)
+    most = {"topology": ANY_SCHEDULE, **{name.removeprefix("any_"): us for name, us in any_schedule.items()}}
 
-    def cell(document: Mapping[str, Any], name: str) -> object:
+    def cell(document: Row, name: str) -> object:
         value = document.get(name)
         if name == "tb_factor" and value is not None:
             return f"{'' if document['exact'] else '<= '}{float(Fraction(value)):.4f}"
         return ("least" if value else "") if name == "best" else value
 
-    rows = [[cell(document, name) for name in shown] for document in (*documents, *_least(asked))]
+    every = (*documents, _with_mean(least, arguments.mix), _with_mean(most, arguments.mix))
+    rows = [[cell(document, name) for name in shown] for document in every]
     title = f"{nodes} nodes of degree {degree}; {arguments.size} at {arguments.bandwidth} a node"
-    mix = "" if asked.mix is None else f"; all-to-all {asked.mix:g} of the collectives, the rest allreduce"
-    names = [_COLUMNS[name] for name in shown]
-    print_table(f"{title}, alpha {arguments.alpha}{mix}", names, rows)
+    mix = arguments.mix
+    share = "" if mix is None else f"; all-to-all {mix:g} of the collectives, the rest allreduce"
+    print_table(f"{title}, alpha {arguments.alpha}{share}", [_COLUMNS[name] for name in shown], rows)
     say(f"allreduce us: {ALLREDUCE_OF}; other schedules may be faster")
-    if asked.all_to_all:
+    if arguments.all_to_all:
         say(f"all-to-all us: {ALL_TO_ALL_OF}; a schedule pays alpha too")
     say(f"{ANY_SCHEDULE}: no schedule on any network of {nodes} nodes and degree {degree} takes less")
-
-
-def _least(asked: _Asked) -> Iterator[dict[str, Any]]:
-    """Yield two rows: the least T_L and T_B of any network, and lower bounds on times of any schedule."""
-    nodes, degree = asked.nodes, asked.degree
-    steps, factor = moore_optimal_steps(nodes, degree), bandwidth_factor(nodes)
-    allreduce = asked.workload.allreduce_us(steps, factor)
-    all_to_all = asked.workload.all_to_all_us(least_hops(nodes, degree), nodes)
-    row = {"topology": "least T_L and T_B", "tl_steps": steps, "tb_factor": str(factor), "exact": True}
-    yield row | asked.times(allreduce, all_to_all)
-    least = asked.any_schedule()
-    times = asked.times(least["any_allreduce_us"], least.get("any_all_to_all_us"))
-    yield {"topology": ANY_SCHEDULE, **times}

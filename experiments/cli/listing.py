@@ -17,14 +17,17 @@ from tutti.experiments.cli.commands import ListCommand, TopologyCommand
 from tutti.experiments.cli.output import SHOWN, console, print_fields, print_json, print_table
 from tutti.experiments.cli.parser import make_parser
 from tutti.experiments.printable import say
+from tutti.experiments.registry import METHODS
 from tutti.models.bounds import best_bound
-from tutti.schedules.collective import Kind, collective
+from tutti.schedules.collective import KINDS, Kind, collective
 from tutti.schedules.method import Problem
 from tutti.topologies.errors import InputError, NoSchedule
 from tutti.topologies.exact import json_number
 from tutti.topologies.graphs.description import description
 from tutti.topologies.graphs.grid_structure import runs
-from tutti.topologies.text import parse_topology
+from tutti.topologies.importing.formats import FORMATS
+from tutti.topologies.options import describe_options
+from tutti.topologies.text import FAMILIES, parse_topology
 from tutti.topologies.units import (
     GIGA,
     MICRO,
@@ -40,11 +43,11 @@ BOUNDED = (Kind.ALLGATHER, Kind.ALLREDUCE, Kind.ALL_TO_ALL)
 """Collectives whose bounds ``tutti topology`` shows."""
 
 
-def do_list(arguments: ListCommand) -> int:
+def do_list(arguments: ListCommand) -> None:
     """Print what there is of it; without a word, the words."""
     if arguments.what is None:
         make_parser().commands["list"].print_help()
-        return 0
+        return
     chosen = [name for name in ("collective", "network") if getattr(arguments, name) is not None]
     if chosen and arguments.what != "methods":
         raise InputError(f"--{chosen[0]} goes with tutti list methods, not {arguments.what}")
@@ -53,22 +56,16 @@ def do_list(arguments: ListCommand) -> int:
         "topologies": _topologies,
         "solvers": _solvers,
     }
-    documents = list(found[arguments.what]())
-    if not documents:
+    if not (documents := list(found[arguments.what]())):
         raise NoSchedule(f"no method does {arguments.collective or 'any collective'} on {arguments.network}")
-    for document in documents if arguments.json else ():
-        print_json(document)
-    if not arguments.json:
+    if arguments.json:
+        print_json(*documents)
+    else:
         print_table("", list(documents[0]), [[*map(_cell, document.values())] for document in documents])
-    return 0
 
 
 def _methods(arguments: ListCommand) -> Iterator[dict[str, Any]]:
     """Yield what there is to say of each method that does the collective asked for on the network."""
-    from tutti.experiments.registry import METHODS
-    from tutti.schedules.collective import KINDS
-    from tutti.topologies.options import describe_options
-
     network = parse_topology(arguments.network or "complete:2")
     kinds = KINDS if arguments.collective is None else (arguments.collective,)
     problems = [Problem(network, collective(kind, network.num_ranks)) for kind in kinds]
@@ -98,9 +95,6 @@ def _methods(arguments: ListCommand) -> Iterator[dict[str, Any]]:
 
 
 def _topologies() -> Iterator[dict[str, Any]]:
-    from tutti.topologies.importing.formats import FORMATS
-    from tutti.topologies.text import FAMILIES
-
     every: list[Any] = [*FAMILIES.values(), *FORMATS.values()]
     for one in every:
         form = getattr(one, "form", "FILE")
@@ -132,7 +126,7 @@ def _cell(value: object) -> object:
     return value
 
 
-def do_topology(arguments: TopologyCommand) -> int:
+def do_topology(arguments: TopologyCommand) -> None:
     """Print what there is to say of a network."""
     sizes = [parse_size(word.strip()) for word in arguments.sizes.split(",")]
     topology = parse_topology(arguments.topology)
@@ -146,7 +140,6 @@ def do_topology(arguments: TopologyCommand) -> int:
         print_json(document)
     else:
         _print_network(document)
-    return 0
 
 
 def _print_network(document: Mapping[str, Any]) -> None:
@@ -193,21 +186,18 @@ def _print_network(document: Mapping[str, Any]) -> None:
 
 
 def _hosts(document: Mapping[str, Any]) -> str:
-    hosts = document["hosts"]
-    if hosts is None:
+    if (hosts := document["hosts"]) is None:
         return f"none: the network {document['no_hosts']}"
     inferred = "; inferred from the links" if document["hosts_inferred"] else ""
     each = "; ".join(map(runs, hosts[: SHOWN.members])) + "; ..." * (len(hosts) > SHOWN.members)
-    sizes = sorted({len(ranks) for ranks in hosts})
-    if len(sizes) > 1:
+    if len(sizes := sorted({len(ranks) for ranks in hosts})) > 1:
         return f"{len(hosts)} of unequal size, {sizes[0]} to {sizes[-1]} ranks ({each})"
     return f"{len(hosts)} of {len(hosts[0])} ranks each ({each}){inferred}"
 
 
 def _orbits(document: Mapping[str, Any]) -> str:
     """Return which ranks automorphisms take to each other."""
-    orbits = document["orbits"]
-    if len(orbits) == 1:
+    if len(orbits := document["orbits"]) == 1:
         return "all ranks: an automorphism takes each to each"
     if len(orbits) == document["ranks"]:
         return "no two ranks"

@@ -64,9 +64,10 @@ def console(file: TextIO | None = None) -> Console:
     )
 
 
-def print_json(document: Mapping[str, Any]) -> None:
-    """Print one document on one line."""
-    print(json.dumps(document, default=_plain))
+def print_json(*documents: Mapping[str, Any]) -> None:
+    """Print documents, each on one line."""
+    for document in documents:
+        print(json.dumps(document, default=_plain))
 
 
 def print_answer(document: Mapping[str, Any], fields: Mapping[str, object], *, as_json: bool) -> None:

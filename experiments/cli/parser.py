@@ -16,6 +16,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, ClassVar, Literal, NoReturn, get_args, get_origin, get_type_hints
 
+from tutti.experiments import installed_version
 from tutti.experiments.cli.commands import COLLECTIVES, COMMANDS, Command, CompletionCommand, HelpCommand
 from tutti.experiments.printable import complaint
 from tutti.topologies.errors import InputError, suggestion
@@ -98,8 +99,6 @@ class _Version(argparse.Action):
     """Print the version, which takes a while to find out, only when asked."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
-        from tutti.experiments import installed_version
-
         sys.stdout.write(f"tutti {installed_version()}\n")
         parser.exit()
 
@@ -206,7 +205,7 @@ def _path(text: str) -> Path:
     return Path(text)
 
 
-def do_help(asked: HelpCommand) -> int:
+def do_help(asked: HelpCommand) -> None:
     """Print the help of a command, or of all.
 
     Raises
@@ -219,10 +218,9 @@ def do_help(asked: HelpCommand) -> int:
     if name is not None and name not in parser.commands:
         raise InputError(f"no command '{name}'{suggestion(name, parser.commands)}")
     (parser if name is None else parser.commands[name]).print_help()
-    return 0
 
 
-def do_completion(asked: CompletionCommand) -> int:
+def do_completion(asked: CompletionCommand) -> None:
     """Print the script that a shell reads."""
     import shtab
 
@@ -244,4 +242,3 @@ def do_completion(asked: CompletionCommand) -> int:
             if action.dest in words:
                 action.choices = list(words[action.dest])
     sys.stdout.write(f"{shtab.complete(parser, asked.shell)}\n")
-    return 0

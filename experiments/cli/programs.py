@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from io import DEFAULT_BUFFER_SIZE
 from pathlib import Path
 from typing import Any
@@ -98,7 +99,7 @@ def is_plan_file(path: Path) -> bool:
     return len(data) <= LIMITS.plan and is_plan(data)
 
 
-def do_export(arguments: ExportCommand) -> int:
+def do_export(arguments: ExportCommand) -> None:
     """Verify the schedule, write it and say what was written."""
     form = find_format(arguments.format)
     options = build_options(form, parse_assignments(arguments.option))
@@ -109,10 +110,9 @@ def do_export(arguments: ExportCommand) -> int:
     what = {"collective": str(schedule.collective), "topology": schedule.topology.name}
     fields = {"file": str(arguments.output), "format": form.name, **what, **said}
     print_answer(fields, fields, as_json=arguments.json)
-    return 0
 
 
-def do_import(arguments: ImportCommand) -> int:
+def do_import(arguments: ImportCommand) -> None:
     """Read the program, judge it, and write the schedule that it carries out."""
     rates = (arguments.bandwidth, arguments.alpha)
     if arguments.topology is not None and rates != (None, None):
@@ -141,46 +141,54 @@ def do_import(arguments: ImportCommand) -> int:
         "transfers": len(schedule),
     }
     print_answer(fields, fields, as_json=arguments.json)
-    return 0
 
 
-def do_verify(arguments: VerifyCommand) -> int:
-    """Replay the schedule, or run the program; 0 if it is right, 1 with what is wrong first if not."""
-    with opened(arguments.file) as file:
+def do_verify(arguments: VerifyCommand) -> None:
+    """Replay the schedule, or run the program.
+
+    Raises
+    ------
+    VerificationError, ProgramError
+        If it is wrong; the message says what is wrong first.
+    """
+    path, known = arguments.file, dict[str, Any](file=str(arguments.file))
+    with opened(path) as file:
         head = file.read(DEFAULT_BUFFER_SIZE)
     if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
-        return _judge_xml(arguments)
-    if is_plan_file(arguments.file):
-        program, warnings = read_plan(arguments.file)
-        return _judge(arguments, warnings, lambda: [(program, judge(program))])
-    schedule = (read_rounds if is_round_file(arguments.file) else read_schedule)(arguments.file)
-    count = schedule.transfers if isinstance(schedule, RoundTable) else len(schedule)
-    what, where, clock = str(schedule.collective), schedule.topology.name, str(schedule.clock)
-    known: dict[str, Any] = {"file": str(arguments.file), "topology": where, "collective": what}
-    known |= {"clock": clock, "transfers": count}
-    try:
-        verify(schedule)
-    except VerificationError as error:
-        if arguments.json:
-            print_json({**known, "verified": False, "row": error.row, "message": str(error)})
-        raise
-    if arguments.json:
-        print_json({**known, "verified": True})
+        text = read_text(path, MOST_XML)
+        algo = parse_algo(text, str(path))
+        found: dict[Finding, list[str]] = {}
+        for flavour in (MSCCL, RCCL):
+            for finding in lint(text, flavour):
+                found.setdefault(finding, []).append(flavour.name)
+        warnings = [f"{finding} ({', '.join(names)})" for finding, names in sorted(found.items())]
+        _judge(arguments, warnings, lambda: judge_algo(algo, arguments.root), depth_of(algo))
+    elif is_plan_file(path):
+        program, warnings = read_plan(path)
+        _judge(arguments, warnings, lambda: [(program, judge(program))])
     else:
-        say(f"legal: {count} transfers, {what} on {where}, {clock} clock")
-    return 0
+        schedule = (read_rounds if is_round_file(path) else read_schedule)(path)
+        count = schedule.transfers if isinstance(schedule, RoundTable) else len(schedule)
+        what, where, clock = str(schedule.collective), schedule.topology.name, str(schedule.clock)
+        known |= {"topology": where, "collective": what, "clock": clock, "transfers": count}
+        with _also_as_json(known, arguments):
+            verify(schedule)
+        if arguments.json:
+            print_json({**known, "verified": True})
+        else:
+            say(f"legal: {count} transfers, {what} on {where}, {clock} clock")
 
 
-def _judge_xml(arguments: VerifyCommand) -> int:
-    """Say what runtimes would not take of an MSCCL program, and judge it."""
-    text = read_text(arguments.file, MOST_XML)
-    algo = parse_algo(text, str(arguments.file))
-    found: dict[Finding, list[str]] = {}
-    for flavour in (MSCCL, RCCL):
-        for finding in lint(text, flavour):
-            found.setdefault(finding, []).append(flavour.name)
-    warnings = [f"{finding} ({', '.join(names)})" for finding, names in sorted(found.items())]
-    return _judge(arguments, warnings, lambda: judge_algo(algo, arguments.root), depth_of(algo))
+@contextmanager
+def _also_as_json(known: Mapping[str, Any], arguments: VerifyCommand) -> Iterator[None]:
+    """Print what is wrong as JSON too, if that is asked for."""
+    try:
+        yield
+    except (VerificationError, ProgramError) as error:
+        row = {"row": error.row} if isinstance(error, VerificationError) else {}
+        if arguments.json:
+            print_json({**known, "verified": False, **row, "message": str(error)})
+        raise
 
 
 Judged = Callable[[], list[tuple[Program, Judgement]]]
@@ -189,23 +197,18 @@ Judged = Callable[[], list[tuple[Program, Judgement]]]
 
 def _judge(
     arguments: VerifyCommand, warnings: list[str], judged: Judged, depth: tuple[str, int] | None = None
-) -> int:
+) -> None:
     """Print the warnings, and whether a program does its collective, for each of its places.
 
     `depth` is the protocol of the program's connections, if it has some, and how many messages one holds.
     """
-    if not arguments.json:
-        for warning in warnings:
-            say(f"warning: {warning}")
+    for warning in () if arguments.json else warnings:
+        say(f"warning: {warning}")
     document: dict[str, Any] = {"file": str(arguments.file), "warnings": warnings}
     if depth is not None:
         document |= {"protocol": depth[0], "depth": depth[1]}
-    try:
+    with _also_as_json(document, arguments):
         programs, judgements = zip(*judged(), strict=True)
-    except ProgramError as error:
-        if arguments.json:
-            print_json({**document, "verified": False, "message": str(error)})
-        raise
     program = programs[0]
     document |= {
         "collective": str(program.collective),
@@ -222,10 +225,9 @@ def _judge(
         what = f"{program.collective} of {program.num_ranks} ranks, {where}"
         holding = "" if depth is None else f", with {depth[1]} messages a connection ({depth[0]})"
         say(f"right: {len(program)} instructions, {what}{holding}")
-    return 0
 
 
-def do_simulate(arguments: SimulateCommand) -> int:
+def do_simulate(arguments: SimulateCommand) -> None:
     """Verify and simulate the schedule."""
     size = parse_size(arguments.size)
     gamma = None if arguments.reduce is None else 1 / parse_bandwidth(arguments.reduce)
@@ -263,16 +265,14 @@ def do_simulate(arguments: SimulateCommand) -> int:
         "busiest link": f"{document['busiest_link']}, {used:.1%} of the time",
     }
     print_answer(document, fields, as_json=arguments.json)
-    return 0
 
 
-def do_show(arguments: ShowCommand) -> int:
+def do_show(arguments: ShowCommand) -> None:
     """Write the page, say where it is, and open it."""
     size = None if arguments.size is None else parse_size(arguments.size)
     source = read_source(arguments.what)
-    stem = (
-        Path(arguments.what).name.partition(".")[0] if arguments.what.endswith(SUFFIXES) else arguments.what
-    )
+    what = arguments.what
+    stem = Path(what).name.partition(".")[0] if what.endswith(SUFFIXES) else what
     name = re.sub(r"[^A-Za-z0-9-]+", "_", stem).strip("_")[: SHOWN.name] or "page"
     path = arguments.output or Path(f"{name}.show.html")
     check_place(path, arguments.what)
@@ -280,4 +280,3 @@ def do_show(arguments: ShowCommand) -> int:
     say(str(path))
     if not arguments.no_open:
         open_page(path)
-    return 0

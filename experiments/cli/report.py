@@ -17,7 +17,7 @@ from tutti.topologies.errors import InputError
 from tutti.topologies.files import check_folder
 
 
-def do_report(arguments: ReportCommand) -> int:
+def do_report(arguments: ReportCommand) -> None:
     """Write what is asked for, and say where it is."""
     formats = list(dict.fromkeys(("svg" if arguments.format is None else arguments.format).split(",")))
     check_formats(formats)
@@ -28,7 +28,7 @@ def do_report(arguments: ReportCommand) -> int:
     for directory in arguments.runs:
         if (kind := _kind(arguments, directory)) != "schedules":
             say(f"report: {KINDS[kind].draw(directory, arguments.output)}")
-            return 0
+            return
     results = read_results(first, *others, baseline=arguments.baseline)
     shown = contents(results)
     page = arguments.output or (Path(REPORT) if others else first / REPORT)
@@ -41,21 +41,17 @@ def do_report(arguments: ReportCommand) -> int:
         say(f"figures: {len(figures)} as {','.join(formats)} in {folder}")
     if arguments.latex is not None:
         say(f"tables: {len(write_tables(results, arguments.latex))} in {arguments.latex}")
-    return 0
 
 
 def _check_folders(arguments: ReportCommand) -> None:
     """Refuse folders that can't be written in, before anything is read or drawn."""
-    asked = {f"--{option}": getattr(arguments, option) for option in ("figures", "latex")}
-    if arguments.figures is not None:
-        asked["--figures"] = choice(arguments.figures, Path())[0]
+    figures = None if arguments.figures is None else choice(arguments.figures, Path())[0]
+    asked = {"--figures": figures, "--latex": arguments.latex}
     for option, folder in asked.items():
         if folder is not None and folder.exists() and not folder.is_dir():
             raise InputError(f"{option} {folder}: not a folder")
-    page = arguments.output and arguments.output.parent
-    for folder in (*asked.values(), page):
-        if folder is not None:
-            check_folder(folder)
+    for folder in filter(None, [*asked.values(), arguments.output and arguments.output.parent]):
+        check_folder(folder)
 
 
 def _kind(arguments: ReportCommand, directory: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
 import sys
 from pathlib import Path
@@ -40,8 +41,7 @@ def do_run(arguments: RunCommand) -> int:
     given = ("out", "workers", "fresh", "rejudge", "only", "quiet", "scheduler")
     options = RunOptions(**{name: getattr(arguments, name) for name in given})
     config = read_config(arguments.config)
-    study = study_of(config, load(options.registry))
-    summary = carry_out(study, options, console(sys.stderr))
+    summary = carry_out(study_of(config, load(options.registry)), options, console(sys.stderr))
     if summary.interrupted:
         remark(summary.stopped)
         return Exit.INTERRUPTED
@@ -97,8 +97,7 @@ def print_training(summary: Summary) -> None:
     for row in summary.rows:
         if row["status"] == "unsupported":
             say(f"{row['status']}: {row['job']}, {row['method']}: {row['message']}")
-    stated = claims(summary.rows, stated_in(summary.directory))
-    if stated:
+    if stated := claims(summary.rows, stated_in(summary.directory)):
         print_table("what papers state", stated[0].HEADS, [one.cells for one in stated])
 
 
@@ -123,7 +122,8 @@ def print_counts(summary: Summary) -> None:
 def do_tune(arguments: TuneCommand) -> int:
     """Run the methods and write the best schedules for ranges of sizes; or write the rules of a tuner."""
     if arguments.format in tuning.TUNERS:
-        return _write_rules(arguments)
+        _write_rules(arguments)
+        return Exit.OK
     if arguments.format not in FORMATS:
         known = suggestion(arguments.format, [*FORMATS, *tuning.TUNERS])
         raise InputError(f"unknown format '{arguments.format}'{known}")
@@ -140,23 +140,21 @@ def do_tune(arguments: TuneCommand) -> int:
     methods = arguments.methods.split(",") if arguments.methods else tuning.METHODS
     config = out / "tuning.toml"
     config.write_text(tuning.config(network, arguments.collective, sizes, methods, arguments.time_limit))
-    how = RunOptions(out=out / "runs", workers=arguments.workers)
-    summary = run(config, how, console(sys.stderr))
+    summary = run(config, RunOptions(out=out / "runs", workers=arguments.workers), console(sys.stderr))
     if summary.interrupted:
         remark("stopped; the same command continues")
         return Exit.INTERRUPTED
-    chosen = tuning.tune(summary.rows, form, options, out, arguments.files)
-    said = tuning.write(chosen, form, options, out)
+    said = tuning.write(tuning.tune(summary.rows, form, options, out, arguments.files), form, options, out)
     loader = form.loader([out.resolve() / line["file"] for line in said])
     (out / "load.env").write_text(loader + "\n")
     if arguments.json:
         print_json({"files": said, "loader": loader, "report": str(summary.report)})
     else:
         _print_set(said, form, loader, summary.report)
-    return 0
+    return Exit.OK
 
 
-def _write_rules(arguments: TuneCommand) -> int:
+def _write_rules(arguments: TuneCommand) -> None:
     """Write rules by which a runtime chooses among its own algorithms by size."""
     form = tuning.TUNERS[arguments.format]
     options = build_options(form, parse_assignments(arguments.option))
@@ -173,13 +171,12 @@ def _write_rules(arguments: TuneCommand) -> int:
     if arguments.json:
         named = [rule._asdict() for rule in rules]
         print_json({"file": str(path), "rules": named, "notes": tuner.notes, "loader": loader})
-        return 0
+        return
     lines = [[str(rule.low), str(rule.high), " ".join(rule.takes)] for rule in rules]
     print_table(f"what {form.name} takes at which size", ["from, bytes", "to", "algorithm"], lines)
     for note in tuner.notes:
         remark(f"note: {note}")
     say(f"load with (load.env): {loader}")
-    return 0
 
 
 def _sizes(text: str) -> list[int]:
@@ -190,11 +187,8 @@ def _sizes(text: str) -> list[int]:
     first, last = int(parse_size(low)), int(parse_size(high))
     if not 0 < first < last:
         raise InputError(f"--sizes {text}: the first size must be less than the last")
-    sizes = []
-    while first < last:
-        sizes.append(first)
-        first *= 2
-    return [*sizes, last]
+    doubled = (first << doublings for doublings in itertools.count())
+    return [*itertools.takewhile(lambda size: size < last, doubled), last]
 
 
 def _print_set(said: list[dict[str, Any]], form: ProgramFormat, loader: str, report: Path | None) -> None:
@@ -211,23 +205,20 @@ def _print_set(said: list[dict[str, Any]], form: ProgramFormat, loader: str, rep
         say(f"who wins where, by how much: {report}")
 
 
-def do_model(arguments: ModelCommand) -> int:
+def do_model(arguments: ModelCommand) -> None:
     """Build a model, write it to a file and print its sizes and its optimum, if that is known."""
     from tutti.experiments.solver_study.milp_instances import find_model
 
     model = find_model(arguments.model)
     check_path(arguments.output)
     topology = parse_topology(arguments.topology)
-    if not arguments.large:
-        memory = model.memory(topology)
-        if memory > MOST_MEMORY:
-            entries = f"about {model.entries(topology):.2g} nonzeros"
-            takes = f"{entries} and take about {memory / GIGA:.0f} GB of memory"
-            what = f"model {model.name} on {topology.name} would have {takes}"
-            raise InputError(f"{what}; --large writes it all the same")
+    if not arguments.large and (memory := model.memory(topology)) > MOST_MEMORY:
+        entries = f"about {model.entries(topology):.2g} nonzeros"
+        takes = f"{entries} and take about {memory / GIGA:.0f} GB of memory"
+        what = f"model {model.name} on {topology.name} would have {takes}"
+        raise InputError(f"{what}; --large writes it all the same")
     instance = model.build(topology)
     write_model(instance.compiled, arguments.output)
-    optimum = None if instance.known is None else str(instance.known)
     fields = {
         "model": model.name,
         "summary": model.summary,
@@ -236,8 +227,7 @@ def do_model(arguments: ModelCommand) -> int:
         "integers": int(instance.compiled.integer.sum()),
         "constraints": instance.compiled.num_rows,
         "nonzeros": instance.compiled.num_nonzeros,
-        "optimum": optimum,
+        "optimum": None if instance.known is None else str(instance.known),
         "file": str(arguments.output),
     }
     print_answer(fields, fields, as_json=arguments.json)
-    return 0

@@ -9,8 +9,8 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,10 +42,11 @@ OF_THE_FILE = (
 """Arguments of ``tutti synth`` whose values a schedule's file gives."""
 
 
-def do_synth(arguments: SynthCommand) -> int:
+def do_synth(arguments: SynthCommand) -> None:
     """Make the schedule, print what it is, and write it if arguments to."""
     if arguments.repair is not None:
-        return _repair(arguments, arguments.repair)
+        _repair(arguments, arguments.repair)
+        return
     method = find_method(arguments.method or DEFAULT_METHOD)
     given = _given(method, arguments)
     options = build_options(method, given)
@@ -63,10 +64,12 @@ def do_synth(arguments: SynthCommand) -> int:
         check_target(arguments.output)  # before hours of synthesis rather than after
         if is_round_file(arguments.output):
             problem = Problem(topology, what, size)
-            return _in_rounds(arguments, arguments.output, method, problem, options, seeds)
+            _in_rounds(arguments, arguments.output, method, problem, options, seeds)
+            return
     stopped: Interrupted | None = None
+    shown = partial(waiting, console(sys.stderr), quiet=arguments.quiet)
     try:
-        with _waiting(f"{method.name} on {topology.name}", arguments):
+        with shown(f"{method.name} on {topology.name}"):
             made = synthesize_best(method, problem, options, seeds, size)
     except Interrupted as stop:
         made, stopped = stop.found, stop
@@ -76,12 +79,11 @@ def do_synth(arguments: SynthCommand) -> int:
         if arguments.output is not None:
             result.save(arguments.output)
     finally:  # a full disk does not take the numbers along
-        with _waiting("bounds and simulation", arguments):
+        with shown("bounds and simulation"):
             document, fields = result.document, result.fields
         _print(arguments, result.notes, document, fields)
     if stopped is not None:
         raise stopped
-    return 0
 
 
 def _print(
@@ -90,10 +92,6 @@ def _print(
     for note in notes:
         remark(f"note: {note}")
     print_answer(document, fields, as_json=arguments.json)
-
-
-def _waiting(text: str, arguments: SynthCommand) -> AbstractContextManager[None]:
-    return waiting(console(sys.stderr), text, quiet=arguments.quiet)
 
 
 def _given(method: Method, arguments: SynthCommand) -> dict[str, Any]:
@@ -118,13 +116,12 @@ def _notes(method: Method, arguments: SynthCommand, given: Mapping[str, Any]) ->
         yield f"{method.name} has no randomness, so --seeds {arguments.seeds} is one try."
 
 
-def _repair(arguments: SynthCommand, file: Path) -> int:
+def _repair(arguments: SynthCommand, file: Path) -> None:
     """Repair the schedule, print what it is and what it was, and write it if arguments to."""
     from tutti.schedules.repair import fastest_repair, rerouted  # and their kernels
 
     usual = vars(SynthCommand) | vars(CollectiveOptions) | {"option": []}
-    given = next((name for name in OF_THE_FILE if getattr(arguments, name) != usual[name]), None)
-    if given is not None:
+    if given := next((name for name in OF_THE_FILE if getattr(arguments, name) != usual[name]), None):
         raise InputError(f"--repair and --{given}: a repair keeps what the file has; leave out --{given}")
     if arguments.output is not None:
         check_target(arguments.output)
@@ -151,12 +148,11 @@ def _repair(arguments: SynthCommand, file: Path) -> int:
     }
     document = result.document | {"changed": changed} | numbers
     _print(arguments, result.notes, document, result.fields | words)
-    return 0
 
 
 def _in_rounds(
     arguments: SynthCommand, path: Path, method: Method, problem: Problem, options: Any, seeds: range
-) -> int:
+) -> None:
     """Make the schedule, verify it by streaming, and print what it is."""
     from tutti.heuristics.tacos.on_disk import synthesize_to  # and its kernels
 
@@ -171,8 +167,7 @@ def _in_rounds(
         lines.tell(f"round {turn}, {share:.2%} of all transfers")
 
     with Stopwatch() as watch:
-        rng = np.random.default_rng(seeds[0])
-        table = synthesize_to(path, problem, options, rng, told)
+        table = synthesize_to(path, problem, options, np.random.default_rng(seeds[0]), told)
     remark(f"made in {watch.seconds:.3g} s; now verifying")
     with Stopwatch() as verification:
         verify(table)
@@ -200,17 +195,11 @@ def _in_rounds(
         "verify_s": verification.seconds,
         "file": str(path),
     }
-    print_answer(document, _round_fields(document), as_json=arguments.json)
-    return 0
-
-
-def _round_fields(document: Mapping[str, Any]) -> dict[str, object]:
-    size = format_size(Fraction(document["size_bytes"]))
-    return {
+    fields = {
         "schedule": f"{document['collective']} on {document['topology']}, {document['clock']} clock",
         "method": f"{document['method']}, seed {document['seed']}",
         "verified": f"{document['transfers']} transfers, all legal, {document['verify_s']:.3g} s",
-        "time": f"{short(document['time_us'])} us at {size}",
+        "time": f"{short(document['time_us'])} us at {format_size(size)}",
         "algbw": f"{short(document['algbw_gbps'])} GB/s",
         "bound": f"{short(document['bound_us'])} us ({document['bound_kind']})",
         "gap": f"{document['gap']:.4%}",
@@ -220,3 +209,4 @@ def _round_fields(document: Mapping[str, Any]) -> dict[str, object]:
         "synthesis": f"{document['synth_s']:.3g} s",
         "file": document["file"],
     }
+    print_answer(document, fields, as_json=arguments.json)

@@ -205,8 +205,7 @@ class PortfolioEntry:
             return replace(self, expected=math.inf)
 
 
-@dataclass(frozen=True)
-class Tried:
+class Tried(NamedTuple):
     """The result of one method: simulated seconds (infinite: no schedule), seconds that it took, and why."""
 
     method: str
@@ -301,8 +300,7 @@ def _stopped(search: _PortfolioSearch) -> KeyboardInterrupt | None:
     return None
 
 
-@dataclass(frozen=True)
-class _Attempt:
+class _Attempt(NamedTuple):
     """A request to a method: its label, a problem, its options, a schedule to improve, and randomness."""
 
     label: str
@@ -312,8 +310,7 @@ class _Attempt:
     rng: np.random.Generator
 
 
-@dataclass(frozen=True)
-class _AttemptResult:
+class _AttemptResult(NamedTuple):
     """A verified schedule and its simulated seconds, or why there is none; and the state of randomness."""
 
     rng: Mapping[str, Any]
@@ -326,8 +323,7 @@ class _Performer:
     """Makes attempts in the process of `Apart`. Equal problems become one object."""
 
     def __init__(self, problem: Problem, entries: Sequence[PortfolioEntry]) -> None:
-        self.problems = [problem]
-        self.methods = {entry.label: entry.method for entry in entries}
+        self.problems, self.methods = [problem], {entry.label: entry.method for entry in entries}
 
     def __call__(self, attempt: _Attempt) -> _AttemptResult:
         """Return the result of an attempt."""
@@ -379,8 +375,7 @@ class _PortfolioSearch:
     def __init__(self, problem: Problem, gap: float, budget: float, rng: np.random.Generator) -> None:
         self.until, self.rng = time.monotonic() + budget, rng
         self.overtime = max(budget, BUDGET.least_overtime)
-        self.problem = problem
-        self.size = problem.size or Fraction(1)
+        self.problem, self.size = problem, problem.size or Fraction(1)
         self.enough = 1 + max(gap, ROUNDING)
         self.bound, self.bounds, self.found, self.all_found = 0.0, list[Bound](), list[Bound](), False
         self.first = max(BUDGET.proving * budget, BUDGET.least_seconds)
@@ -410,11 +405,9 @@ class _PortfolioSearch:
             if not self.all_found:
                 prover.begin(self.found, self.first)
             yield
-            if not (self.all_found or self.met):
-                ended = prover.answer()
-                if ended.how is CallEnd.ANSWER:
-                    self.found, self.all_found = ended.answer[0], True
-                    self._raise_bound(self.found)
+            if not (self.all_found or self.met) and (ended := prover.answer()).how is CallEnd.ANSWER:
+                self.found, self.all_found = ended.answer[0], True
+                self._raise_bound(self.found)
 
     def attempt_parts(self) -> None:
         """Put the fastest schedules of a mixed collective's parts together, found in half of the time."""
@@ -434,10 +427,8 @@ class _PortfolioSearch:
     def attempt_halves(self) -> None:
         """Compose an allreduce through switches of the fastest halves, found in half of the time left."""
         topology, seconds = self.problem.topology, BUDGET.share * (self.until - time.monotonic()) / 2
-        switches = topology.num_nodes > topology.num_ranks
-        if self.problem.collective.kind is not Kind.ALLREDUCE or not switches or self._over():
-            return
-        if self.best is None or seconds < BUDGET.least_seconds:
+        able = self.problem.collective.kind is Kind.ALLREDUCE and topology.num_switches > 0
+        if not able or self._over() or self.best is None or seconds < BUDGET.least_seconds:
             return
 
         halves: list[Schedule] = []
@@ -467,8 +458,7 @@ class _PortfolioSearch:
 
     def attempt(self, entry: PortfolioEntry) -> None:
         """Try a method, unless no time is left or the fastest schedule is near enough."""
-        why = self._over() or self._hopeless(entry)
-        if why:
+        if why := self._over() or self._hopeless(entry):
             self.tried.append(Tried(entry.label, math.inf, 0.0, why))
             return
         tell(self._under_way(entry.label))
@@ -480,11 +470,11 @@ class _PortfolioSearch:
             attempt = _Attempt(entry.label, self.problem, dict(vars(options)), start, self.rng)
             ended = self.apart.call(attempt, None if math.isinf(left) else left)
             if ended.how is not CallEnd.ANSWER:
-                raise _NoAnswer(ENDED if ended.how is CallEnd.TIME else f"its process died ({ended.cause})")
+                raise NoSchedule(ENDED if ended.how is CallEnd.TIME else f"its process died ({ended.cause})")
             made: _AttemptResult = ended.answer
             self.rng.bit_generator.state = made.rng
             if made.schedule is None:
-                raise _NoAnswer(made.why)
+                raise NoSchedule(made.why)
             return self._judged(entry.label, made.schedule, made.seconds)
 
         self._attempted(entry.label, run)
@@ -494,8 +484,6 @@ class _PortfolioSearch:
         began, seconds, why = time.monotonic(), math.inf, ""
         try:
             seconds = run()
-        except _NoAnswer as error:
-            why = str(error)
         except Exception as error:  # noqa: BLE001 (one attempt's fault is not the others')
             why = _told(error)
         self.tried.append(Tried(label, seconds, time.monotonic() - began, why))
@@ -559,10 +547,6 @@ class _PortfolioSearch:
         return seconds
 
 
-class _NoAnswer(Exception):
-    """An attempt has no schedule; the message says why."""
-
-
 def _composed(what: str, parts: Sequence[Schedule]) -> str:
     """Return what a schedule is composed of, and the methods that made its parts, in order."""
     return f"{what}: {', '.join(part.stats['algorithm'] for part in parts)}"
@@ -578,10 +562,9 @@ def _told(error: Exception) -> str:
 def _chosen(methods: Mapping[str, Method], options: BestOptions) -> list[PortfolioEntry]:
     """Return the methods to try, in order, each with its variants."""
     named = [replace(method, estimate=None) for method in options.chosen(methods)]  # in the caller's order
-    chosen = named or [methods[name] for name in ORDER if name in methods]
     entries = [
         PortfolioEntry(by_groups(method), given)
-        for method in chosen
+        for method in named or [methods[name] for name in ORDER if name in methods]
         for given in VARIANTS.get(method.name, ({},))
     ]
     return [*entries[:-1], replace(entries[-1], last=True)]

@@ -56,8 +56,7 @@ class CallingOptions(Options):
         InputError
             If there is none of a name.
         """
-        unknown = next((name for name in self.names if name not in methods), None)
-        if unknown is not None:
+        if (unknown := next((name for name in self.names if name not in methods), None)) is not None:
             asked = f"{self.OWNER} option {self.CALLED}"
             raise InputError(f"{asked}: {unknown_method(unknown, methods)}")
         return [methods[name] for name in self.names]

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -81,16 +82,18 @@ class ListedOptions(CallingOptions):
 def listed(methods: Mapping[str, Method]) -> Method:
     """Return the method `list_scheduling` over the flows of these methods."""
 
-    def synthesize(problem: Problem, options: ListedOptions, rng: np.random.Generator) -> Schedule:
-        return _shortest(problem, _chosen(methods, options), options.seconds, rng)
+    def check(problem: Problem, options: ListedOptions) -> None:
+        reasons = [method.refusal(problem, own) for method, own in _chosen(methods, options)]
+        if all(reasons):  # no method makes it
+            raise Unsupported("list_scheduling: " + "; ".join(reasons))
 
     return Method(
         name="list_scheduling",
         kind="heuristic",
-        synthesize=synthesize,
+        synthesize=partial(_shortest, methods),
         options=ListedOptions,
         capabilities=Capabilities(KINDS, further="what a method of its option base_methods needs"),
-        check=lambda problem, options: _check(problem, _chosen(methods, options)),
+        check=check,
         size_dependent=lambda problem, options: True,
         seeded=True,
         summary="trees of other methods, with the order and the size of every link's messages chosen",
@@ -102,15 +105,8 @@ def _chosen(methods: Mapping[str, Method], options: ListedOptions) -> list[tuple
     return [(method, method.options(**_AS_FLOWS.get(method.name, {}))) for method in options.chosen(methods)]
 
 
-def _check(problem: Problem, methods: Sequence[tuple[Method, Any]]) -> None:
-    """Refuse what no method makes."""
-    reasons = [method.refusal(problem, options) for method, options in methods]
-    if all(reasons):
-        raise Unsupported("list_scheduling: " + "; ".join(reasons))
-
-
 def _shortest(
-    problem: Problem, methods: Sequence[tuple[Method, Any]], budget: float, rng: np.random.Generator
+    methods: Mapping[str, Method], problem: Problem, options: ListedOptions, rng: np.random.Generator
 ) -> Schedule:
     """Return the list schedule of least simulated time.
 
@@ -119,9 +115,9 @@ def _shortest(
     NoSchedule
         If no method made a flow that can be listed.
     """
-    size, began = problem.size or Fraction(1), now()
+    size, began, budget = problem.size or Fraction(1), now(), options.seconds
     until, lists = began + budget, list[Listed]()
-    for flows in _flows(problem, methods, rng):
+    for flows in _flows(problem, _chosen(methods, options), rng):
         left = began + EPOCHS.lists_part * budget - now()
         if lists and left <= 0:
             break

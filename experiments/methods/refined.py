@@ -52,8 +52,7 @@ def refinement(methods: Mapping[str, Method]) -> Method:
     """Return the method `local_search` over the schedules of these methods."""
 
     def synthesize(problem: Problem, options: RefinedOptions, rng: np.random.Generator) -> Schedule:
-        until = now() + options.seconds
-        make = maker(options, rng)
+        until, make = now() + options.seconds, maker(options, rng)
         return _fastest(problem, make(problem, until), until - now(), rng, make)
 
     def improve(
@@ -82,8 +81,7 @@ def refinement(methods: Mapping[str, Method]) -> Method:
 
 def _check(problem: Problem, methods: Sequence[Method]) -> None:
     """Refuse too many items, and shards without a byte, which need not go anywhere."""
-    items = problem.collective.items
-    if len(items) > MOST_ITEMS:
+    if len(items := problem.collective.items) > MOST_ITEMS:
         raise Unsupported(f"local_search needs at most {MOST_ITEMS} items; this has {len(items)}")
     if not all(share > 0 for share in items.share):
         raise Unsupported(f"local_search needs bytes in every shard; this is {problem.collective}")

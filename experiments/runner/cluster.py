@@ -89,15 +89,13 @@ class DaskCluster:
         self.address, self._setting, self._most, self._stack = address, setting, most, ExitStack()
         self._here: Any = None
         self._threads, self._looked = 1, -LIMITS.look
-        self._fit = set[str]()
-        self._named = dict[str, Task]()
+        self._fit, self._named = set[str](), dict[str, Task]()
 
     def __enter__(self) -> DaskCluster:
         with ExitStack() as stack:
             security = None
             if self.address.startswith(HERE):
-                count = min(count_of(self.address), self._most)
-                self._here = stack.enter_context(_cluster_here(count))
+                self._here = stack.enter_context(_cluster_here(min(count_of(self.address), self._most)))
                 self.address, security = self._here.scheduler_address, self._here.security
             self._client = stack.enter_context(_client(self.address, security))
             if self._here is not None:
@@ -146,8 +144,7 @@ class DaskCluster:
 
     def lacks(self) -> str:
         """Return what rows wait for that the cluster has not; nothing where it has all."""
-        workers = self._workers()
-        if not workers:
+        if not (workers := self._workers()):
             return "workers"
         most = max(worker["resources"].get(MEMORY, 0) for worker in workers)
         waiting = [key for key, state in [*self._client.futures.items()] if state.status == "pending"]
@@ -282,8 +279,7 @@ def supervise(row: Call, theirs: Mapping[str, str]) -> TaskOutcome:
         If something stops all rows, as in `Pool.run`, or this worker, which came late, differs from who asks.
     """
     worker = import_module("distributed").get_worker()
-    said = unfit(theirs)
-    if said:
+    if said := unfit(theirs):
         raise TuttiError(f"worker {worker.address} {said}; {KEPT}")
     key = worker.get_current_task()
     _began[key] = time.monotonic()
@@ -298,15 +294,14 @@ def _attended(row: Call, key: str, worker: Any) -> TaskOutcome:
     process = _process(None if row.setting is None else row.setting.plugins)
     process.watched = row.task.memory is not None
     process.give(row, row.task.time_limit, row.task.memory)
-    ended = None
-    while ended is None:
+    while True:
         patience = process.patience()
         wait([process.pipe], LIMITS.look if patience is None else min(patience, LIMITS.look))
-        ended = process.step()
-        if ended is None and not _wanted(key, worker):
+        if (ended := process.step()) is not None:
+            return outcome_of(row.task, ended)
+        if not _wanted(key, worker):
             process.end()
             raise import_module("distributed").Reschedule  # elsewhere, if it is wanted again
-    return outcome_of(row.task, ended)
 
 
 def unfit(theirs: Mapping[str, str]) -> str:
@@ -370,8 +365,7 @@ def _client(address: str, security: Any = None) -> Iterator[Any]:
     hush()
     security = dask.Security() if security is None else security
     try:
-        kind = asyncio.run(_kind(address, security))
-        if kind != "Scheduler":
+        if (kind := asyncio.run(_kind(address, security))) != "Scheduler":
             raise InputError(f"--scheduler {address}: that is a {kind}, no Dask scheduler")
         client = dask.Client(address, timeout=LIMITS.answer, set_as_default=False, security=security)
     except OSError as error:
@@ -380,9 +374,8 @@ def _client(address: str, security: Any = None) -> Iterator[Any]:
         raise InputError(f"--scheduler {address}: {error}") from error
     with client:
         version = client.get_versions()["scheduler"]["packages"]["distributed"]
-        if version != dask.__version__:
-            ours = f"not {dask.__version__} as here"
-            raise InputError(f"--scheduler {address} has distributed {version}, {ours}")
+        if version != (ours := dask.__version__):
+            raise InputError(f"--scheduler {address} has distributed {version}, not {ours} as here")
         yield client
 
 

@@ -189,8 +189,7 @@ T = TypeVar("T", bound=Table)
 R = TypeVar("R")
 
 
-@dataclass(frozen=True)
-class Placed(Generic[T]):
+class Placed(NamedTuple, Generic[T]):
     """A table with the place it stands at, for messages."""
 
     where: str
@@ -292,8 +291,7 @@ def parse_toml(text: str, path: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text, parse_float=Decimal)
     except tomllib.TOMLDecodeError as error:
-        place = re.fullmatch(r"(.*) \(at line (\d+), column (\d+)\)", str(error))
-        if place:
+        if place := re.fullmatch(r"(.*) \(at line (\d+), column (\d+)\)", str(error)):
             raise InputError(f"{path}:{place[2]}: {place[1]} (column {place[3]})") from error
         raise InputError(f"{path}: {error}") from error
     except RecursionError as error:
@@ -362,8 +360,7 @@ def positive(parse: Callable[[str], Fraction], text: str | None, where: str) -> 
     """Return what a text says, which must be positive; None for None."""
     if text is None:
         return None
-    value = at(where, parse, text)
-    if value <= 0:
+    if (value := at(where, parse, text)) <= 0:
         raise InputError(f"{where} is '{text}'; it must be positive")
     return float(value)
 

@@ -7,9 +7,10 @@ the methods: one line for each network, collective and size.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -167,8 +168,7 @@ def time_columns(schedule: Schedule, size: Fraction, bound: ProvenBound) -> dict
         If the simulated time beats the bound, which no legal schedule can.
     """
     slices, time = best_slices(schedule, size)
-    against = bound_columns(time * MICRO, bound)
-    if too_fast(against):
+    if too_fast(against := bound_columns(time * MICRO, bound)):
         least = f"the {bound.kind} bound of {against['bound_us']:.9g} us"
         raise TuttiError(f"simulated {time * MICRO:.9g} us beats {least}")
     alone = [seconds * MICRO for seconds in schedule.stats.get("alone", ())]  # of a mixed collective's parts
@@ -208,10 +208,8 @@ def rounding_note(schedule: Schedule, size: Fraction) -> str:
     Nothing is rounded here: loads are exact fractions of a byte, and only a program that moves real
     bytes must round.
     """
-    sizes = np.unique(schedule.chunks.size)
     denominator = schedule.chunks.denominator
-    broken = next((int(s) for s in sizes if (int(s) * size) % denominator), None)
-    if broken is None:
+    if not any((int(share) * size) % denominator for share in np.unique(schedule.chunks.size)):
         return ""
     chunks = f"{len(schedule.chunks)} chunks of whole bytes"
     return f"{format_size(size)} does not divide into {chunks}; times are for fractional chunks"
@@ -228,6 +226,14 @@ def with_busbw(row: Row, collective: Collective) -> dict[str, Any]:
     return {**row, "busbw_gbps": None if algbw is None or factor is None else algbw * float(factor)}
 
 
+def grouped(items: Iterable[Any], key: Callable[[Any], Any]) -> dict[Any, list[Any]]:
+    """Return items by their keys, which come in the order of the items."""
+    groups: dict[Any, list[Any]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
+
+
 def is_named(name: str, row: Row) -> bool:
     """Whether a row is of the method of that name, or of that name and those options."""
     return name in (row["method"], method_label(row))
@@ -235,16 +241,13 @@ def is_named(name: str, row: Row) -> bool:
 
 def with_speedups(rows: Iterable[Row], baseline: str) -> list[dict[str, Any]]:
     """Return rows with `speedup`: the baseline's least time of the same instance over the row's."""
-    found = [dict(row) for row in rows]
+    found = [(itemgetter(*INSTANCE)(row), row) for row in rows]
     least: dict[tuple[Any, ...], float] = {}
-    for row in found:
+    for case, row in found:
         if is_named(baseline, row) and row.get("time_us"):
-            case = tuple(row[name] for name in INSTANCE)
             least[case] = min(_time(row), least.get(case, math.inf))
-    for row in found:
-        base = least.get(tuple(row[name] for name in INSTANCE))
-        row["speedup"] = base / _time(row) if base and row.get("time_us") else None
-    return found
+    timed = [(row, least.get(case) if row.get("time_us") else None) for case, row in found]
+    return [{**row, "speedup": None if base is None else base / _time(row)} for row, base in timed]
 
 
 class GapTableBuilder:
@@ -269,11 +272,9 @@ class GapTableBuilder:
 
     def add(self, rows: Iterable[Row]) -> None:
         """Add all rows of some instances."""
-        instances: dict[tuple[Any, ...], list[Row]] = {}
-        for row in rows:
-            self._labels[method_label(row)] = None
-            instances.setdefault(tuple(row[name] for name in INSTANCE), []).append(row)
-        self._lines += [_line(instance, group) for instance, group in instances.items()]
+        every = list(rows)
+        self._labels |= dict.fromkeys(map(method_label, every), None)
+        self._lines += [_line(*entry) for entry in grouped(every, itemgetter(*INSTANCE)).items()]
 
     def frame(self) -> pd.DataFrame:
         """Return the table."""
@@ -291,8 +292,7 @@ def method_columns(gaps: pd.DataFrame) -> list[str]:
 
 def _line(instance: tuple[Any, ...], rows: list[Row]) -> dict[str, Any]:
     line = dict(zip(INSTANCE, instance, strict=True))
-    done = [row for row in rows if row["status"] == "ok"]
-    if not done:
+    if not (done := [row for row in rows if row["status"] == "ok"]):
         return line
     best, bound = min(done, key=_time), max(done, key=lambda row: float(row["bound_us"] or 0))
     line |= {"bound_us": bound["bound_us"], "bound_kind": bound["bound_kind"]}
@@ -302,14 +302,10 @@ def _line(instance: tuple[Any, ...], rows: list[Row]) -> dict[str, Any]:
     if exact is not None:
         line |= {"exact_us": exact["time_us"], "exact_method": method_label(exact)}
         line["exact_for"] = exact.get("exact_for")
-    methods: dict[str, list[Row]] = {}
-    for row in done:
-        methods.setdefault(method_label(row), []).append(row)
-    for label, several in methods.items():
+    for label, several in grouped(done, method_label).items():
         gaps = (_gap(row, bound) for row in several)
         line[label] = min((gap for gap in gaps if gap is not None), default=None)
-        told = _said(several, best, exact)
-        line |= {f"{label}: {name}": value for name, value in told.items()}
+        line |= {f"{label}: {name}": value for name, value in _said(several, best, exact).items()}
     return line
 
 

@@ -32,8 +32,7 @@ CODE = ("topologies", "schedules", "models", "heuristics", "expansions", "experi
 @cache
 def code_digest(folders: tuple[str, ...] = CODE) -> str:
     """Return a hash of the source of folders; without any, of all that a result depends on."""
-    root = Path(__file__).resolve().parents[2]
-    digest = hashlib.sha256()
+    root, digest = Path(__file__).resolve().parents[2], hashlib.sha256()
     for folder in folders:
         for path in sorted((root / folder).rglob("*.py")):
             digest.update(f"{path.relative_to(root)}\0".encode())

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -31,6 +31,7 @@ from tutti.experiments.runner.judge import (
     GAP_DIGITS,
     ProvenBound,
     bound_columns,
+    grouped,
     is_named,
     method_label,
     too_fast,
@@ -65,8 +66,7 @@ MOST_TASKS = 10**6
 """Most syntheses of a run. Larger numbers are taken for typing errors."""
 
 
-@dataclass(frozen=True)
-class Approach:
+class Approach(NamedTuple):
     """A method with its options, the seeds of each of its tasks, and what it is for (None: everything).
 
     `note` is said beside its rows; `memory` is in bytes.
@@ -98,8 +98,7 @@ def make_plan(config: Config, methods: Mapping[str, Method]) -> list[SynthesisTa
     InputError
         If anything in the config is wrong, or asks for the same row twice.
     """
-    run = config.table(RunTable, "run")
-    memory = positive(parse_size, run.memory, f"{config.path}: [run]: memory")
+    memory = positive(parse_size, config.table(RunTable, "run").memory, f"{config.path}: [run]: memory")
     networks = config.tables(TopologyTable, "topology")
     collectives = config.tables(CollectiveTable, "collective")
     approaches = [_approach(placed, methods, memory) for placed in config.tables(MethodTable, "method")]
@@ -136,8 +135,7 @@ def study_of(config: Config, methods: Mapping[str, Method]) -> Study:
         As `make_plan`.
     """
     run, tasks = config.table(RunTable, "run"), make_plan(config, methods)
-    baseline = _baseline(config, tasks)
-    keep = run.keep_schedules
+    baseline, keep = _baseline(config, tasks), run.keep_schedules
     return Study(
         config,
         tasks,
@@ -153,8 +151,7 @@ def study_of(config: Config, methods: Mapping[str, Method]) -> Study:
 
 def _baseline(config: Config, tasks: Sequence[SynthesisTask]) -> str | None:
     """Return the method that the others are compared with, by its name, or by that and its options."""
-    asked = config.table(ReportTable, "report").baseline
-    if asked is None:
+    if (asked := config.table(ReportTable, "report").baseline) is None:
         return None
     wanted = current_label(asked)
     rows = [{"method": task.method, "options": options_text(task.options)} for task in tasks]
@@ -169,10 +166,7 @@ def by_instance(
     tasks: Sequence[SynthesisTask], outcomes: Outcomes, baseline: str | None = None
 ) -> Iterator[list[Row]]:
     """Yield the rows of each topology and collective, by size and then method, all as in the config."""
-    groups: dict[tuple[str, str], list[SynthesisTask]] = {}
-    for task in tasks:
-        groups.setdefault((task.topology, str(task.collective)), []).append(task)
-    for group in groups.values():
+    for group in grouped(tasks, lambda task: (task.topology, str(task.collective))).values():
         place = {size: i for i, size in enumerate(dict.fromkeys(s for task in group for s in task.sizes))}
         rows = [with_busbw(row, task.collective) for task, outcome in outcomes(group) for row in outcome.rows]
         rows = rows if baseline is None else with_speedups(rows, baseline)
@@ -202,13 +196,13 @@ def tasks_of(
     """
     tries, note = _seeds(method, seeds)
     approach = Approach(method.name, method, given, build_options(method, given), tries, note)
-    return list(_tasks(problem.topology.name, topology_digest(problem.topology), problem, approach, sizes))
+    topology = problem.topology
+    return list(_tasks(topology.name, topology_digest(topology), problem, approach, sizes, None))
 
 
 def time_limit(config: Config) -> float | None:
     """Return the time limit of a synthesis in seconds, None where there is none."""
-    given = config.table(RunTable, "run").time_limit
-    return positive(parse_time, given, f"{config.path}: [run]: time_limit")
+    return positive(parse_time, config.table(RunTable, "run").time_limit, f"{config.path}: [run]: time_limit")
 
 
 def _approach(placed: Placed[MethodTable], methods: Mapping[str, Method], memory: float | None) -> Approach:
@@ -238,11 +232,10 @@ def _seeds(method: Method, seeds: int | list[int] | None) -> tuple[tuple[tuple[i
 
     A number of seeds makes one task, a list of them one for each. A method without randomness has one task.
     """
-    note = f"{method.name} has no randomness, so seeds = {seeds} is one try"
-    note = "" if method.seeded or seeds in (None, 1) else note
+    one_try = f"{method.name} has no randomness, so seeds = {seeds} is one try"
+    note = "" if method.seeded or seeds in (None, 1) else one_try
     if isinstance(seeds, list):
-        distinct = distinct_seeds(seeds)
-        if max(distinct) > INT64_MAX:
+        if max(distinct := distinct_seeds(seeds)) > INT64_MAX:
             raise InputError(f"seeds = {seeds}; a seed must be below 2^63")
         return tuple((seed,) for seed in distinct) if method.seeded else ((0,),), note
     return (tuple(first_seeds(method, 1 if seeds is None else seeds)),), note
@@ -259,8 +252,7 @@ def _own_size(own: Fraction | None, where: str) -> tuple[int]:
 def _sizes(where: str, given: Sequence[str] | None) -> tuple[int, ...]:
     texts = given or []
     sizes = [whole_size(text, f"{where}: sizes") for text in texts]
-    twice = next((texts[i] for i, size in enumerate(sizes) if size in sizes[:i]), None)
-    if twice is not None:
+    if twice := next((texts[i] for i, size in enumerate(sizes) if size in sizes[:i]), None):
         raise InputError(f"{where}: size '{twice}' occurs twice")
     return tuple(sizes)
 
@@ -305,12 +297,7 @@ def _part(table: PartTable, num_ranks: int) -> tuple[Collective, Fraction | None
 
 
 def _tasks(
-    text: str,
-    digest: str,
-    problem: Problem,
-    approach: Approach,
-    sizes: tuple[int, ...],
-    limit: float | None = None,
+    text: str, digest: str, problem: Problem, approach: Approach, sizes: tuple[int, ...], limit: float | None
 ) -> Iterator[SynthesisTask]:
     """Yield a task for each entry of the seeds; and for each size, where the schedule depends on it."""
     method, topology, options = approach.method, problem.topology, approach.options
@@ -320,8 +307,8 @@ def _tasks(
     known = counts | {"kind": kind, "exact_for": exact_for, "note": approach.note}
     for group in [(size,) for size in sizes] if dependent else [sizes]:
         for seeds in approach.seeds:
-            what = (digest, text, str(problem.collective))
-            parts = [*what, method.name, approach.given, seeds, group, approach.note]
+            what = [digest, text, str(problem.collective), method.name]
+            key = task_key(TASK_FORMAT, *what, approach.given, seeds, group, approach.note)
             yield SynthesisTask(
                 topology=text,
                 collective=problem.collective,
@@ -332,7 +319,7 @@ def _tasks(
                 seeds=seeds,
                 sizes=group,
                 size_dependent=dependent,
-                key=task_key(TASK_FORMAT, *parts),
+                key=key,
                 time_limit=limit,
                 memory=approach.memory,
                 network=digest,
@@ -342,10 +329,9 @@ def _tasks(
 def _refuse_duplicates(tasks: Iterable[SynthesisTask], path: str) -> None:
     seen = set()
     for task in tasks:
+        how = (task.topology, str(task.collective), task.method, options_text(task.options), task.seeds)
         for size in task.sizes:
-            how = (task.method, options_text(task.options), task.seeds)
-            row = (task.topology, str(task.collective), size, *how)
-            if row in seen:
+            if (row := (*how, size)) in seen:
                 raise InputError(f"{path}: {task} at {size} B is asked for twice; remove one of the tables")
             seen.add(row)
 
@@ -389,8 +375,8 @@ def rejudge(
     for task in tasks:
         document, _ = found.get((str(task), task.sizes), ({}, {}))
         if document and _is_of(document["rows"], task) and not Path(task.topology).exists():
-            outcome = judged_again(task, TaskOutcome(document["status"], document["rows"]), bounds, common)
-            if outcome is not None:
+            kept = TaskOutcome(document["status"], document["rows"])
+            if (outcome := judged_again(task, kept, bounds, common)) is not None:
                 yield replace(task, time_limit=document["time_limit"]), outcome
 
 

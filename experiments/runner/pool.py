@@ -123,8 +123,7 @@ class Pool:
     """
 
     def __init__(self, workers: int, setting: Setting) -> None:
-        self._size = workers
-        self._setting = setting
+        self._size, self._setting = workers, setting
         self._tasks: dict[Worker, Task | None] = {}
 
     def __enter__(self) -> Pool:
@@ -173,8 +172,7 @@ class Pool:
                         left = False
                         break
                     worker.watched = task.memory is not None
-                    call = Call(task, known_bounds(task, bounds))
-                    worker.give(call, task.time_limit, task.memory)
+                    worker.give(Call(task, known_bounds(task, bounds)), task.time_limit, task.memory)
 
     def running(self) -> list[Running]:
         """Return what runs now."""

@@ -17,7 +17,7 @@ import pandas as pd
 from rich.console import Console
 
 from tutti.experiments.runner.cluster import DaskCluster, check_address
-from tutti.experiments.runner.config import read_config
+from tutti.experiments.runner.config import MachinesTable, read_config
 from tutti.experiments.runner.judge import GAPS
 from tutti.experiments.runner.manifest import NOT_RUN, now
 from tutti.experiments.runner.pool import Pool, Setting
@@ -105,8 +105,7 @@ class Summary:
     @property
     def stopped(self) -> str:
         """The line for a run that was stopped."""
-        every = self.done + self.missing
-        return f"stopped; {self.done} of {every} rows are kept, the same command continues"
+        return f"stopped; {self.done} of {self.done + self.missing} rows are kept, the same command continues"
 
     @cached_property
     def rows(self) -> Sequence[Row]:
@@ -169,20 +168,19 @@ def _where(options: RunOptions, study: Study) -> str | int:
         If both are asked for at one place, the address is none, or there are no processes.
     """
     own = study.machines
-    places = (
-        ("", "--scheduler", options.scheduler, "--workers", options.workers),
-        (f"{study.config.path}: {own.PLACE}: ", "scheduler", own.scheduler, "workers", own.workers),
-    )
-    for place, one, scheduler, other, workers in places:
-        if scheduler is not None and workers is not None:
-            raise InputError(f"{place}{one} and {other}: a cluster has workers of its own; give one of them")
-        if scheduler is not None:
-            check_address(scheduler)
-            return scheduler
-        if workers is not None and workers < 1:
-            raise InputError(f"{place}{other} is {workers}; at least 1 is needed")
-        if workers is not None:
-            return workers
+    places: list[tuple[str, str, RunOptions | MachinesTable]] = [("", "--", options)]
+    places.append((f"{study.config.path}: {own.PLACE}: ", "", own))
+    for place, dashes, given in places:
+        if given.scheduler is not None and given.workers is not None:
+            both = f"{place}{dashes}scheduler and {dashes}workers"
+            raise InputError(f"{both}: a cluster has workers of its own; give one of them")
+        if given.scheduler is not None:
+            check_address(given.scheduler)
+            return given.scheduler
+        if given.workers is not None and given.workers < 1:
+            raise InputError(f"{place}{dashes}workers is {given.workers}; at least 1 is needed")
+        if given.workers is not None:
+            return given.workers
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -99,9 +99,8 @@ class Parts(Collection[Task]):
         left = [[part for part in task.parts if not settled(part)] or task.parts[-1:] for task in tasks]
         self._todo = [part for parts in left for part in parts]
         self._whole = {part.key: task for task, parts in zip(tasks, left, strict=True) for part in parts}
-        self._left = {
-            task.key: {one.around for one in parts} for task, parts in zip(tasks, left, strict=True)
-        }
+        keys = (task.key for task in tasks)
+        self._left = {key: {one.around for one in parts} for key, parts in zip(keys, left, strict=True)}
 
     def __len__(self) -> int:
         return len(self._todo)
@@ -115,11 +114,9 @@ class Parts(Collection[Task]):
     def ended(self, part: Task, outcome: TaskOutcome) -> Task | None:
         """Note that a part has ended; return its task if that is decided by it."""
         task = self._whole[part.key]
-        left = self._left.get(task.key)
-        if left is None:
+        if (left := self._left.get(task.key)) is None:
             return None
-        lost = outcome.status != "ok"
-        left -= {one for one in left if one == part.around or (lost and one > part.around)}
+        left -= {one for one in left if one == part.around or (outcome.status != "ok" and one > part.around)}
         if not left:
             del self._left[task.key]
         return None if left else task
@@ -255,8 +252,10 @@ class Store:
             How many rows have each status; whether the tables were of these very outcomes before; and whether
             there are entries of other tasks.
         """
-        said = self._arranged(study)
-        counted = self._arrange(study) if said is None else said
+        found = self._table.execute("SELECT of, said FROM arranged").fetchone()
+        # whether the tables are of these very tasks and outcomes
+        fresh = found is not None and found[0] == self._state(study) and (self.directory / CSV).exists()
+        counted = json.loads(found[1]) if fresh else self._arrange(study)
         statuses: Counter[str] = Counter()
         for task in study.tasks:
             entry = self._entry(task)
@@ -275,8 +274,7 @@ class Store:
         with replacing(self.directory / MANIFEST) as draft:
             draft.write_text(json.dumps(manifest, indent=1) + "\n")
         own = {task.key for task in _with_parts(study.tasks)}
-        others = any(key not in own for (key,) in self._table.execute("SELECT key FROM tasks"))
-        return statuses, said is not None, others
+        return statuses, fresh, any(key not in own for (key,) in self._table.execute("SELECT key FROM tasks"))
 
     def save(self, task: Task, outcome: TaskOutcome) -> None:
         """Write what became of a task, all or nothing, to the disk.
@@ -310,10 +308,7 @@ class Store:
 
     def _outcomes(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, TaskOutcome]]:
         """Yield the tasks that ended, with what became of them."""
-        for task in tasks:
-            outcome = self.load(task)
-            if outcome is not None:
-                yield task, outcome
+        return ((task, outcome) for task in tasks if (outcome := self.load(task)) is not None)
 
     def _entry(self, task: Task) -> Any:
         """Return when, how and under which limit in seconds a task ended, and its schedule; or None."""
@@ -324,13 +319,6 @@ class Store:
         """Remove what is known of the tasks with these keys."""
         with self._table:
             self._table.executemany("DELETE FROM tasks WHERE key = ?", ((key,) for key in keys))
-
-    def _arranged(self, study: Study) -> dict[str, Any] | None:
-        """Return what was said of the tables, if they are of these very tasks and outcomes; None if not."""
-        found = self._table.execute("SELECT of, said FROM arranged").fetchone()
-        if found is None or found[0] != self._state(study) or not (self.directory / CSV).exists():
-            return None
-        return json.loads(found[1])
 
     def _arrange(self, study: Study) -> dict[str, Any]:
         """Write the tables and remove the schedules that are not to be kept; return what is counted."""
@@ -378,8 +366,7 @@ class Store:
         paths = sorted(folder.glob("*.json"))
         with self._table:
             for path in paths:
-                document = _read(path)
-                if document is None:
+                if (document := _read(path)) is None:
                     broken.append(str(path))
                 else:
                     self._insert(path.stem, path.stat().st_mtime, document)

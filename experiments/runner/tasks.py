@@ -281,8 +281,7 @@ class SynthesisTask(Task):
             If a schedule can't be written.
         """
         reset_peak_memory()
-        known = set(place.bounds)
-        topology = place.topology(self.topology)
+        known, topology = set(place.bounds), place.topology(self.topology)
         if self.network and topology_digest(topology) != self.network:
             raise InputError(f"{self.topology} is another network where the row runs; give it the same file")
         result = self.best_on(topology, max(self.sizes), place)
@@ -308,10 +307,9 @@ class SynthesisTask(Task):
         """
         count = len(self.seeds)
         firsts = range(0, count if count > MOST_SEEDS else 0, MOST_SEEDS)
-        parts = ((first, self.seeds[first : first + MOST_SEEDS]) for first in firsts)
         return [
             replace(self, seeds=seeds, key=f"{self.key}-{at}", around=(at, count - at - len(seeds)))
-            for at, seeds in parts
+            for at, seeds in ((first, self.seeds[first : first + MOST_SEEDS]) for first in firsts)
         ] or (self,)
 
     def combined(self, outcomes: Sequence[TaskOutcome]) -> TaskOutcome:
@@ -320,8 +318,7 @@ class SynthesisTask(Task):
         The first part without a schedule ends the row, as one synthesis would have. Else the schedule is the
         fastest at the largest size, the first of equal ones.
         """
-        lost = next((outcome for outcome in outcomes if outcome.status != "ok"), None)
-        if lost is not None:
+        if lost := next((outcome for outcome in outcomes if outcome.status != "ok"), None):
             return replace(lost, rows=self.rows(lost.status, lost.rows[0]["message"]))
         largest = self.sizes.index(max(self.sizes))
         best = min(outcomes, key=lambda outcome: outcome.rows[largest]["time_us"])

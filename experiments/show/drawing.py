@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
+from itertools import repeat
 from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -39,8 +39,7 @@ LOOK = SimpleNamespace(**LOOKS["picture"])
 """Measures of the picture."""
 
 
-@dataclass(frozen=True)
-class Picture:
+class Picture(NamedTuple):
     """A network in pixels.
 
     Parameters
@@ -196,13 +195,7 @@ def marked(
     return Markup(page.render(drawn=drawn, net=net, said=said, looks=looks, **shown))
 
 
-def draw(
-    topology: Topology,
-    loads: FloatArray | None = None,
-    *,
-    shades: Int64Array | None = None,
-    said: str | None = None,
-) -> Markup:
+def draw(topology: Topology, loads: FloatArray | None = None) -> Markup:
     """Return the picture of a network; its style is ``network.css``.
 
     Parameters
@@ -211,10 +204,6 @@ def draw(
         A network of at most `MOST_LINKS` links.
     loads
         Shape (links,): bytes that each carries; None: links are coloured alike.
-    shades
-        Shape (links,): 0 to `LEVELS`; None: by the loads.
-    said
-        The text alternative; None: what there is to say of the network and the loads.
 
     Returns
     -------
@@ -228,20 +217,14 @@ def draw(
     >>> draw(parse_topology("ring:4")).count("data-link")
     8
     """
-    looks = "net" if loads is None and shades is None else "net loaded"
-    shades = levels(topology, loads) if shades is None else shades
+    shades = levels(topology, loads)
     thick = 0.8 + 1.2 * np.sqrt(rates(topology) / rates(topology).max())
-    links = (
-        Mark(
-            link_text(topology, link, loads), f"q{shades[link]}", more={"stroke-width": f"{thick[link]:.1f}"}
-        )
-        for link in range(topology.num_links)
-    )
-    nodes = (
-        Mark(name, text=_fitting(label))
-        for name, label in zip(node_names(topology), topology.labels, strict=True)
-    )
-    return marked(topology, links, nodes, said or _said(topology, loads), looks)
+    links = []
+    for link in range(topology.num_links):
+        width = {"stroke-width": f"{thick[link]:.1f}"}
+        links.append(Mark(link_text(topology, link, loads), f"q{shades[link]}", more=width))
+    nodes = map(Mark, node_names(topology), repeat(""), map(_fitting, topology.labels))
+    return marked(topology, links, nodes, _said(topology, loads), "net" if loads is None else "net loaded")
 
 
 def levels(topology: Topology, loads: FloatArray | None) -> Int64Array:

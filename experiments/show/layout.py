@@ -66,11 +66,10 @@ def layout(topology: Topology) -> NodeLayout:
     >>> layout(parse_topology("mesh:2x3")).at.tolist()
     [[0.0, 0.0], [1.0, 0.0], [2.0, 0.0], [0.0, 1.0], [1.0, 1.0], [2.0, 1.0]]
     """
-    hosts = _hosts(topology)
-    if hosts is None:
-        every = np.arange(topology.num_nodes)
-        return NodeLayout(_block(topology, every, np.zeros(topology.num_nodes, np.bool_), SPACING.columns))
-    return _in_frames(topology, hosts)
+    if (hosts := _hosts(topology)) is not None:
+        return _in_frames(topology, hosts)
+    every = np.arange(topology.num_nodes)
+    return NodeLayout(_block(topology, every, np.zeros(topology.num_nodes, np.bool_), SPACING.columns))
 
 
 def _hosts(topology: Topology) -> Int64Array | None:
@@ -80,8 +79,7 @@ def _hosts(topology: Topology) -> Int64Array | None:
     if found is None:
         return None
     ranks = found[: topology.num_ranks]
-    count = len(np.unique(ranks))
-    if (ranks == NONE).any() or not 1 < count < topology.num_ranks:
+    if (ranks == NONE).any() or not 1 < len(np.unique(ranks)) < topology.num_ranks:
         return None
     return np.where(np.isin(found, ranks), found, NONE).astype(np.int64)
 
@@ -92,9 +90,8 @@ def _in_frames(topology: Topology, hosts: Int64Array) -> NodeLayout:
     away = hosts[topology.source] != hosts[topology.target]
     leading = np.zeros(topology.num_nodes, np.bool_)
     leading[topology.source[away]] = leading[topology.target[away]] = True
-    columns = SPACING.columns // len(names)
     members = [np.flatnonzero(hosts == name) for name in names]
-    blocks = [_block(topology, nodes, ~leading[nodes], columns) for nodes in members]
+    blocks = [_block(topology, nodes, ~leading[nodes], SPACING.columns // len(names)) for nodes in members]
     blocks = [block - (block.min(axis=0) + block.max(axis=0)) / 2 for block in blocks]
     half = np.max([np.abs(block).max(axis=0) for block in blocks], axis=0) + SPACING.margin
     middles = _places(topology, np.where(hosts == NONE, NONE, np.searchsorted(names, hosts)), len(names))
@@ -145,9 +142,7 @@ def _add_tiers(
         width = max(high[0] - low[0], len(tier) - 1.0)
         share = (np.arange(len(tier)) + 0.5) / len(tier) - 0.5
         rise = max(SPACING.rise, SPACING.slope * width)
-        at[tier] = np.stack(
-            [(low[0] + high[0]) / 2 + share * width, np.full(len(tier), low[1] + top - rise)], axis=1
-        )
+        at[tier, 0], at[tier, 1] = (low[0] + high[0]) / 2 + share * width, low[1] + top - rise
         placed[tier] = True
         top = 0.0
 
@@ -170,11 +165,9 @@ def _places(topology: Topology, of: Int64Array, columns: int) -> FloatArray:
         network = Topology.from_links("ranks", count, [Link(a, b) for a, b in kinds.T.tolist()])
     except InputError:  # only switches join them all
         return _circle(count)
-    grid = grid_of(network)
-    if grid is not None and grid.lines != (LineKind.RING,):
+    if (grid := grid_of(network)) is not None and grid.lines != (LineKind.RING,):
         return _product(grid.shape, grid.lines)
-    turned = np.unique((kinds + 1) % count, axis=1)
-    if count > SPACING.sprung or np.array_equal(turned, kinds):
+    if count > SPACING.sprung or np.array_equal(np.unique((kinds + 1) % count, axis=1), kinds):
         return _circle(count)
     return _springs(count, kinds)
 
@@ -206,11 +199,10 @@ def _product(shape: Sequence[int], lines: Sequence[LineKind]) -> FloatArray:
             own = _circle(size) * (math.hypot(*extent) + 1)
         elif straight == 2 and extent.min() >= 1:
             own = np.outer(np.arange(size) / size, SPACING.depth)
-            straight += 1
         else:
             axis = (straight - (straight > 2)) % 2
             own = np.outer(np.arange(size), np.eye(2)[axis] * (extent[axis] + 1))
-            straight += 1
+        straight += line is not LineKind.COMPLETE
         at = (own[:, None] + at[None]).reshape(-1, 2)
     return at
 
@@ -219,8 +211,7 @@ def _springs(count: int, pairs: Int64Array) -> FloatArray:
     """Return places by springs whose lengths are hop distances, from a circle; the closest are 1 apart."""
     import networkx as nx
 
-    start = dict(enumerate(_circle(count)))
-    found = nx.kamada_kawai_layout(nx.Graph(pairs.T.tolist()), pos=start)
+    found = nx.kamada_kawai_layout(nx.Graph(pairs.T.tolist()), pos=dict(enumerate(_circle(count))))
     at = np.array([found[node] for node in range(count)])
     apart = pdist(at).min()
     return _circle(count) if apart < 1e-3 * np.ptp(at) else at / apart

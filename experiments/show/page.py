@@ -70,8 +70,7 @@ def read_source(text: str) -> Topology | Schedule:
             judge(program)
             return to_schedule(program, implied_network(program, DEFAULT_BANDWIDTH, DEFAULT_ALPHA))
     if path.suffix == ".json":
-        content = read_text(path)
-        if is_plan(content.encode()):
+        if is_plan((content := read_text(path)).encode()):
             raise InputError(f"{path}: a plan of MSCCL++ makes no schedule; show the one it was made from")
         document = exact_json(content, text, "schedule or network")
         if isinstance(document, dict) and "nodes" in document:
@@ -166,7 +165,7 @@ def page_of(what: Topology | Schedule, size: Fraction | None = None) -> Page:
     count = what.num_switches
     switches = f", {count} switch{'es' * (count > 1)}" if count else ""
     lead = f"{what.num_ranks} ranks{switches}, {what.num_links} links"
-    return _page(what.name, what, lead=lead, notes=list(what.notes))
+    return _page(what.name, what, lead, list(what.notes), None, None)
 
 
 def schedule_page(schedule: Schedule, size: Fraction | None = None) -> Page:
@@ -187,18 +186,11 @@ def schedule_page(schedule: Schedule, size: Fraction | None = None) -> Page:
     size = size or schedule.size or DEFAULT_SIZE
     topology, shown = schedule.topology, film(schedule, size)
     moves = "one transfer" if len(schedule) == 1 else f"{len(schedule)} transfers"
-    lead = [f"M = {format_size(size)}", f"{moves}, {schedule.clock} clock"]
-    if shown is not None:
-        lead.append(f"{seconds(shown.time)} simulated")
+    lead = f"M = {format_size(size)}, {moves}, {schedule.clock} clock"
+    lead += "" if shown is None else f", {seconds(shown.time)} simulated"
     loads = np.multiply(link_loads(schedule), float(size / schedule.chunks.denominator), dtype=np.float64)
-    return _page(
-        f"{schedule.collective} on {topology.name}",
-        topology,
-        lead=", ".join(lead),
-        notes=[*topology.notes, *_said(schedule, shown)],
-        loads=loads,
-        film=shown,
-    )
+    notes = [*topology.notes, *_said(schedule, shown)]
+    return _page(f"{schedule.collective} on {topology.name}", topology, lead, notes, loads, shown)
 
 
 def _said(schedule: Schedule, shown: Film | None) -> list[str]:
@@ -214,16 +206,9 @@ def _said(schedule: Schedule, shown: Film | None) -> list[str]:
 
 
 def _page(
-    title: str,
-    topology: Topology,
-    *,
-    lead: str,
-    notes: list[str],
-    loads: FloatArray | None = None,
-    film: Film | None = None,
+    title: str, topology: Topology, lead: str, notes: list[str], loads: FloatArray | None, film: Film | None
 ) -> Page:
-    drawn = topology.num_links <= MOST_LINKS
-    if not drawn:
+    if not (drawn := topology.num_links <= MOST_LINKS):
         text = f"Networks of up to {MOST_LINKS} links are drawn; here are {topology.num_links}."
         film, notes = None, [*notes, text]
     page = templates(TEMPLATES).get_template("page.html")
@@ -244,9 +229,8 @@ def _page(
 
 def _rows(topology: Topology, loads: FloatArray | None) -> list[list[str]]:
     """Return the table of links, the busiest first."""
-    shades = levels(topology, loads)
     rows = []
-    for link in np.argsort(-shades, kind="stable").tolist():
+    for link in np.argsort(-levels(topology, loads), kind="stable").tolist():
         costs = (format_bandwidth(topology.bandwidth[link]), seconds(float(topology.alpha[link])))
         rows.append([topology.link_name(link), *costs, *([] if loads is None else [amount(loads[link])])])
     return rows

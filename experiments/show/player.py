@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from tutti.experiments.show.layout import LOOKS
-from tutti.schedules.message_durations import Messages, messages
+from tutti.schedules.message_durations import messages
 from tutti.schedules.schedule import Clock, Schedule
 from tutti.schedules.simulation.pipelining import best_slices
 from tutti.schedules.simulation.simulate import SimulationOptions, watch
@@ -106,7 +106,9 @@ def film(schedule: Schedule, size: Fraction) -> Film | None:
     slices = best_slices(schedule, size, MOST_BARS)[0] if best > 1 else 1
     simulation, held = watch(schedule, size, SimulationOptions(slices))
     order = np.lexsort((held.message, held.begin))
-    group, owners = held.message[order] // slices, _owners(schedule, grouped)
+    group = held.message[order] // slices
+    owner = schedule.collective.items.owner[schedule.chunks.item[schedule.chunk]]  # whose data it is
+    owners = [tuple(sorted(own.tolist())) for own in pd.Series(owner).groupby(grouped.of_row).unique()]
     return Film(
         simulation.time,
         (slices, best),
@@ -118,9 +120,3 @@ def film(schedule: Schedule, size: Fraction) -> Film | None:
         grouped.order[group] * (schedule.clock is Clock.STEP),
         [owners[message] for message in group.tolist()],
     )
-
-
-def _owners(schedule: Schedule, grouped: Messages) -> list[tuple[int, ...]]:
-    """Return the ranks whose data each message carries."""
-    owner = schedule.collective.items.owner[schedule.chunks.item[schedule.chunk]]
-    return [tuple(sorted(ranks.tolist())) for ranks in pd.Series(owner).groupby(grouped.of_row).unique()]

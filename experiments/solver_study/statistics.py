@@ -61,7 +61,6 @@ Only mixed-integer programs have these: ``integers`` are their whole columns, ``
 ``trace`` is a JSON list of [seconds, incumbent, bound], and ``primal_integral`` that of Berthold, in seconds.
 ``tree_nodes`` are those of branch and bound (CP-SAT's branches), and ``integrality`` is the largest distance
 of a whole column's value from a whole number."""
-
 Point = tuple[float, float | None, float | None]
 """Seconds, incumbent, bound."""
 

@@ -29,13 +29,7 @@ from tutti.experiments.solver_study.config import (
 )
 from tutti.experiments.solver_study.instances import Bounds, SolverInstance
 from tutti.experiments.solver_study.milp_instances import find_model, integrality, is_mixed, violation
-from tutti.experiments.solver_study.statistics import (
-    COLUMNS,
-    MIXED_TOLERANCE,
-    TOLERANCE,
-    instance_of,
-    scored,
-)
+from tutti.experiments.solver_study.statistics import COLUMNS, MIXED_TOLERANCE, TOLERANCE, instance_of, scored
 from tutti.models.solvers import (
     CompiledModel,
     Feature,

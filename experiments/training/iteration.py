@@ -153,8 +153,7 @@ class Plan(Options):
     overlap: bool = True
 
 
-@dataclass(frozen=True)
-class Job:
+class Job(NamedTuple):
     """A training job.
 
     Parameters
@@ -295,8 +294,7 @@ def operations(
         If the pipeline's schedule does not fit, or there are too many.
     """
     check_length(workload)
-    stages = workload.parallelism.pp
-    parts, last = workload.parts, workload.microbatches - 1
+    stages, parts, last = workload.parallelism.pp, workload.parts, workload.microbatches - 1
     made: list[Operation] = []
     for stage in range(stages):
         units = [
@@ -320,8 +318,7 @@ def check_length(workload: Workload) -> None:
     """
     # With `alike` each stage has all layers. A layer computes at least once forward and twice backward.
     stages = workload.parallelism.pp if workload.alike else 1
-    least = 3 * workload.microbatches * len(workload.layers) * stages
-    if least > MOST_OPERATIONS:
+    if (least := 3 * workload.microbatches * len(workload.layers) * stages) > MOST_OPERATIONS:
         raise InputError(f"{workload.name}: {least} operations or more; at most {MOST_OPERATIONS}")
 
 
@@ -362,7 +359,7 @@ class _Stage:
     ends: list[Hashable] = field(default_factory=list)
     forward: dict[tuple[int, int], Hashable] = field(default_factory=dict)
     gradients: list[Hashable] = field(default_factory=list)
-    bucket: dict[str, Fraction] = field(default_factory=dict)
+    bucket: defaultdict[str, Fraction] = field(default_factory=lambda: defaultdict(Fraction))
     computed: Hashable = None
 
     def program(self) -> list[Operation]:
@@ -403,8 +400,7 @@ class _Stage:
             if own.communication is not None:
                 self._gradient(own.communication, unit)
         self.ends.append(before[0])
-        follower = self._neighbour(unit, 1) if unit.last else None
-        if follower is not None:
+        if unit.last and (follower := self._neighbour(unit, 1)) is not None:
             size = self.workload.boundary
             what = Communication(SEND, size, "pp") if size and self.workload.parallelism.pp > 1 else None
             seconds = self.clock(what) if what else 0.0
@@ -428,7 +424,7 @@ class _Stage:
         if not _waits(what):
             self.gradients += self._communicate(what, (self.computed,))
         elif unit.microbatch == self.workload.microbatches - 1:
-            self.bucket[what.group] = self.bucket.get(what.group, Fraction(0)) + what.size
+            self.bucket[what.group] += what.size
             if self.plan.overlap and self.bucket[what.group] >= (self.plan.bucket or 0):
                 self._reduce(what.group)
 

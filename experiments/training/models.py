@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from tutti.experiments.training.workload import NOTHING, Communication, Layer, Parallelism, Pass, Workload
 from tutti.schedules.byte_matrix import ByteMatrix, byte_matrix
@@ -122,8 +122,7 @@ class TrainingSetup(Options):
         return Communication(kind, size, group, matrix) if several and size else None
 
 
-@dataclass(frozen=True)
-class Model:
+class Model(NamedTuple):
     """A model.
 
     Parameters

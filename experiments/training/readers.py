@@ -22,11 +22,11 @@ What is not modelled here is refused: offloading, tensor parallelism that overla
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import ConfigDict, Field
@@ -98,8 +98,7 @@ def _microbatch(layers: tuple[Layer, ...], times: int, where: str) -> tuple[Laye
     known: dict[Layer, int] = {}
     kinds = np.array([known.setdefault(layer, len(known)) for layer in layers])
     for length in range(len(layers) // max(times, 1), 0, -1):
-        once = len(layers) - times * length
-        if once > MOST_ONCE:
+        if (once := len(layers) - times * length) > MOST_ONCE:
             break
         for start in range(once + 1):
             end = start + times * length
@@ -240,17 +239,8 @@ class _System(_Part):
     processing_mode: Literal["roofline", "no_overlap"]
     networks: list[_Network]
 
-    def seconds(self, engine: _Engine, flops: float, read: float) -> float:
-        """Return the time of arithmetic and memory traffic, one after the other or at the same time."""
-        both = (
-            _seconds(flops, engine.tflops * 1e12, engine.gflops_efficiency, 1e9),
-            _seconds(read, self.mem1.GBps * 1e9, self.mem1.MB_efficiency, 1e6),
-        )
-        return max(both) if self.processing_mode == "roofline" else sum(both)
 
-
-@dataclass(frozen=True)
-class _BlockStep:
+class _BlockStep(NamedTuple):
     """A step of a block: operations and bytes of forward, input gradient and weight gradient."""
 
     flops: tuple[float, float, float]
@@ -329,8 +319,14 @@ class _TransformerBlock:
         """The seconds that a tensor parallel collective computes and copies for."""
 
     def _seconds(self, flops: float, read: float, matrix: bool = False) -> float:
-        engines = self.system.matrix if matrix else self.system.vector
-        return self.system.seconds(engines[self.run.datatype], flops, read)
+        """Return the time of arithmetic and memory traffic, one after the other or at the same time."""
+        place, memory = self.system, self.system.mem1
+        engine = (place.matrix if matrix else place.vector)[self.run.datatype]
+        both = (
+            _seconds(flops, engine.tflops * 1e12, engine.gflops_efficiency, 1e9),
+            _seconds(read, memory.GBps * 1e9, memory.MB_efficiency, 1e6),
+        )
+        return max(both) if place.processing_mode == "roofline" else sum(both)
 
     def layers(self) -> tuple[Layer, ...]:
         """Return its rows: norm, core and rest of attention and of the feed forward part."""
@@ -352,18 +348,15 @@ class _TransformerBlock:
             again = gather if full or self.run.seq_par_ag_redo else None
             ends |= {0: {"forward": gather, "recompute": again}, 2: {"input_gradient": gather}}
         for place, passes in ends.items():
-            one = rows[place]
-            ended: dict[str, Any] = {
+            for which, what in passes.items():
                 # what is done again neither computes nor copies for its collective
-                which: Pass(getattr(one, which).seconds + self.touch * (which != "recompute"), what)
-                for which, what in passes.items()
-            }
-            rows[place] = replace(one, **ended)
+                seconds = getattr(rows[place], which).seconds + self.touch * (which != "recompute")
+                ended: dict[str, Any] = {which: Pass(seconds, what)}
+                rows[place] = replace(rows[place], **ended)
         return tuple(rows)
 
     def _over(self, kind: Kind) -> Communication | None:
-        size = Fraction(self.activations * self.bytes)
-        return Communication(kind, size, "tp") if self.tp > 1 else None
+        return Communication(kind, Fraction(self.activations * self.bytes), "tp") if self.tp > 1 else None
 
     def _row(self, name: str, steps: list[_BlockStep], full: bool, redo: bool = False) -> Layer:
         shards = self.run.data_par if self.run.optimizer_sharding else 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,10 @@ from tutti.experiments.report.tables import (
     block,
     explained,
 )
+from tutti.experiments.runner.judge import grouped
 from tutti.experiments.runner.results import read_rows
 from tutti.experiments.runner.study import REPORT
-from tutti.experiments.training.study import Claim, StatedTable, claims, stated_in
+from tutti.experiments.training.study import Claim, claims, stated_in
 from tutti.topologies.units import MICRO, duration
 
 PARTS = {"compute": "compute_s", "bubble": "bubble_s", "activations": "activations_s", "weights": "weights_s"}
@@ -46,30 +48,23 @@ def write_page(directory: Path, page: Path | None = None) -> Path:
     InputError
         If the rows can't be read or the page not written.
     """
-    rows = read_rows(directory)
-    jobs: dict[str, list[Mapping[str, Any]]] = {}
-    for row in rows:
-        jobs.setdefault(row["job"], []).append(row)
-    texts = TEXTS["training"]
+    rows, texts = read_rows(directory), TEXTS["training"]
+    stated = [("", [*one.cells, one.stated.note]) for one in claims(rows, stated_in(directory))]
+    heads = [f"{head}{'#' * (place > 1)}" for place, head in enumerate(Claim.HEADS)]
+    table = PageTable.of("claims", stated, [*heads, "note"])
     series = [Series(number, part, "", "", part) for number, part in enumerate(PARTS)]
     shown = {
         "title": f"Training, {directory.name}: tutti",
         "heading": f"What collectives are worth in training: {directory.name}",
         "lead": texts["lead"],
         "sections": [
-            *_claims(rows, stated_in(directory)),
-            *map(_section, jobs.values()),
+            *([Section("", block("claims", table))] if stated else []),
+            *map(_section, grouped(rows, itemgetter("job")).values()),
             Section("What the parts are", words=explained(texts["words"])),
         ],
         "charts": page_charts(specs_of({BARS: _bars(), GANTT: _gantt()}), series),
     }
     return write(shown, page or directory / REPORT)
-
-
-def _claims(rows: Sequence[Mapping[str, Any]], stated: Sequence[StatedTable]) -> list[Section]:
-    lines = [("", [*one.cells, one.stated.note]) for one in claims(rows, stated)]
-    heads = [f"{head}{'#' * (place > 1)}" for place, head in enumerate(Claim.HEADS)]
-    return [Section("", block("claims", PageTable.of("claims", lines, [*heads, "note"])))] if lines else []
 
 
 def _section(rows: Sequence[Mapping[str, Any]]) -> Section:
@@ -105,24 +100,21 @@ def _stack(name: str, row: Mapping[str, Any], parts: Mapping[str, str]) -> list[
 
 
 def _timeline(row: Mapping[str, Any]) -> Figure:
-    bars = json.loads(row["timeline"])
-    frame = pd.DataFrame(bars, columns=["stream", "method", "what", "start", "end"])
+    frame = pd.DataFrame(json.loads(row["timeline"]), columns=["stream", "method", "what", "start", "end"])
     frame["series"] = frame["method"].map(list(PARTS).index)
     return Figure(GANTT, f"timeline of {row['job']} with {row['method']}", data=frame)
 
 
 def _bars() -> Drawn:
-    bar = named_rows().mark_bar(height=14)
     tips = [alt.Tooltip("name:N", title="method"), alt.Tooltip("method:N", title="part"), "seconds:Q"]
     x = alt.X("seconds:Q", title="seconds of an iteration", stack="zero")
     y, order = alt.Y("name:N", title=None, sort=None), alt.Order("series:Q")
-    bars = bar.encode(x, y, COLOUR, order=order, opacity=OPACITY, tooltip=tips)
+    bars = named_rows().mark_bar(height=14).encode(x, y, COLOUR, order=order, opacity=OPACITY, tooltip=tips)
     return alt.layer(bars).properties(height=alt.Step(22))
 
 
 def _gantt() -> Drawn:
-    bar = named_rows().mark_bar(height=12)
     tips = [alt.Tooltip("what:N"), alt.Tooltip("start:Q"), alt.Tooltip("end:Q")]
     x, y = alt.X("start:Q", title="seconds"), alt.Y("stream:N", title=None, sort=None)
-    bars = bar.encode(x, y, COLOUR, x2="end:Q", opacity=OPACITY, tooltip=tips)
+    bars = named_rows().mark_bar(height=12).encode(x, y, COLOUR, x2="end:Q", opacity=OPACITY, tooltip=tips)
     return alt.layer(bars).properties(height=alt.Step(18))

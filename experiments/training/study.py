@@ -175,12 +175,10 @@ def read_training(config: Config) -> tuple[list[Job], list[Entrant], list[Stated
     """
     where, folder = config.path, Path(config.path).parent
     jobs = [at(one.where, _job, one.table, folder) for one in config.tables(JobTable, "job")]
-    methods = config.tables(Entrant, "method")
-    entrants = [at(one.where, _entrant, one.table) for one in methods]
+    entrants = [at(one.where, _entrant, one.table) for one in config.tables(Entrant, "method")]
     _refuse_twice([job.name for job in jobs], f"{where}: [[job]]: name")
     for job in jobs:
-        theirs = [entrant for entrant in entrants if entrant.does(job.name)]
-        if not theirs:
+        if not (theirs := [entrant for entrant in entrants if entrant.does(job.name)]):
             raise InputError(f"{where}: job '{job.name}' has no method; some [[method]] must name it in jobs")
         _refuse_twice([entrant.label for entrant in theirs], f"{where}: [[method]]: label")
         for entrant in theirs:
@@ -200,13 +198,11 @@ def stated_in(directory: Path) -> list[StatedTable]:
         If a table of them is wrong.
     """
     tables = config_tables(directory).get("stated", [])
-    placed = read_tables(StatedTable, tables, str(directory / MANIFEST), "stated")
-    return [one.table for one in placed]
+    return [one.table for one in read_tables(StatedTable, tables, str(directory / MANIFEST), "stated")]
 
 
 def _refuse_twice(names: list[str], where: str) -> None:
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
+    if (twice := next((name for name in names if names.count(name) > 1), None)) is not None:
         raise InputError(f"{where} '{twice}' occurs twice; give each its own")
 
 
@@ -214,8 +210,11 @@ def _job(table: JobTable, folder: Path) -> Job:
     given = [name for name in ("model", "simai", "calculon") if getattr(table, name) is not None]
     if len(given) != 1:
         raise InputError(f"{' and '.join(given) or 'no model'}; a job has one of model, simai and calculon")
+    groups = [one.name for one in fields(Parallelism)]
+    if (unknown := next((name for name in table.parallel if name not in groups), None)) is not None:
+        raise InputError(f"parallel: unknown group '{unknown}'{suggestion(unknown, groups)}")
     networks: dict[str, str | Formula] = {}
-    groups, said = _groups(table.parallel), table.model_dump(exclude_none=True)
+    parallelism, said = Parallelism(**table.parallel), table.model_dump(exclude_none=True)
     if table.bucket is not None:
         said["bucket"] = parse_size(table.bucket)
 
@@ -224,10 +223,10 @@ def _job(table: JobTable, folder: Path) -> Job:
 
     plan = Plan(**given_of(field.name for field in fields(Plan)))
     if table.model is not None:
-        load = TrainingSetup(groups, **given_of(field.name for field in fields(TrainingSetup)))
+        load = TrainingSetup(parallelism, **given_of(field.name for field in fields(TrainingSetup)))
         workload = find_model(table.model).workload(load, **given_of(("microbatches", "chunks")))
     elif table.simai is not None:
-        workload = read_simai(folder / table.simai, groups if table.parallel else None)
+        workload = read_simai(folder / table.simai, parallelism if table.parallel else None)
     else:
         files = dict(table.calculon or {})
         if sorted(files) != ["execution", "model", "system"]:
@@ -242,14 +241,6 @@ def _job(table: JobTable, folder: Path) -> Job:
     check_length(workload)
     next(stage_order(workload, plan.schedule, 0), None)  # refuses what does not fit
     return Job(table.name, workload, plan, networks | table.networks)
-
-
-def _groups(given: Mapping[str, int]) -> Parallelism:
-    names = ("tp", "pp", "dp", "fsdp", "ep")
-    unknown = next((name for name in given if name not in names), None)
-    if unknown is not None:
-        raise InputError(f"parallel: unknown group '{unknown}'{suggestion(unknown, names)}")
-    return Parallelism(**given)
 
 
 def _entrant(given: Entrant) -> Entrant:
@@ -290,8 +281,7 @@ def _check_stated(table: StatedTable, jobs: list[Job], entrants: list[Entrant]) 
     for name in (table.column, table.over_column or table.column):
         if name not in STATED_COLUMNS:
             raise InputError(f"unknown column '{name}'{suggestion(name, STATED_COLUMNS)}")
-    found = [job.name for job in jobs if fnmatchcase(job.name, table.job)]
-    if not found:
+    if not (found := [job.name for job in jobs if fnmatchcase(job.name, table.job)]):
         raise InputError(f"no job matches '{table.job}'")
     theirs = [{entrant.label for entrant in entrants if entrant.does(job)} for job in found]
     known = sorted(set.intersection(*theirs))
@@ -323,8 +313,7 @@ class Claim:
 def claims(rows: Sequence[Mapping[str, Any]], stated: Sequence[StatedTable]) -> list[Claim]:
     """Return every stated number beside ours: the mean, over the jobs that it is about, of the ratio."""
     found = {(row["job"], row["method"]): row for row in rows if row["status"] == "ok"}
-    jobs = list(dict.fromkeys(row["job"] for row in rows))
-    made = []
+    jobs, made = list(dict.fromkeys(row["job"] for row in rows)), []
     for one in stated:
         whole, matched = [], [job for job in jobs if fnmatchcase(job, one.job)]
         for job in matched:
@@ -377,8 +366,7 @@ class TrainingTask(Task):
 
     def run(self, place: Workplace) -> TaskOutcome:
         """Take an iteration apart, and one with optimal collectives."""
-        networks = self.entrant.on(self.job)
-        return TaskOutcome("ok", [self.rows("ok")[0] | _columns(self.job, networks)])
+        return TaskOutcome("ok", [self.rows("ok")[0] | _columns(self.job, self.entrant.on(self.job))])
 
 
 def _columns(job: Job, networks: Mapping[str, Network]) -> Row:
@@ -420,8 +408,7 @@ def timeline(made: Iteration) -> list[list[Any]]:
 def _bars(made: Iteration, gap: float) -> list[list[Any]]:
     bars: list[list[Any]] = []
     last: dict[str, list[Any]] = {}
-    played = zip(made.times, made.operations, strict=True)
-    for (start, end), one in sorted(played, key=lambda pair: pair[0]):
+    for (start, end), one in sorted(zip(made.times, made.operations, strict=True), key=lambda pair: pair[0]):
         if end <= start:
             continue
         if isinstance(one.label, Communication):
@@ -431,8 +418,7 @@ def _bars(made: Iteration, gap: float) -> list[list[Any]]:
             part, place = "compute", "compute"
             what = FORWARD if one.label.endswith(FORWARD) else BACKWARD
         stream = f"stage {one.stage + 1}, {place}"
-        before = last.get(stream)
-        if before and before[2] == what and start - before[4] <= gap:
+        if (before := last.get(stream)) and before[2] == what and start - before[4] <= gap:
             before[4] = end
         else:
             last[stream] = [stream, part, what, start, end]

@@ -105,8 +105,7 @@ class Parallelism(Options):
             raise InputError(f"tp x pp x dp x fsdp = {product}, but there are {ranks} ranks")
 
     def __str__(self) -> str:
-        counts = vars(self).items()
-        return " ".join(f"{name}={count}" for name, count in counts if count > 1) or "one rank"
+        return " ".join(f"{name}={count}" for name, count in vars(self).items() if count > 1) or "one rank"
 
 
 @dataclass(frozen=True)
@@ -264,16 +263,14 @@ class Workload(Options):
 
     def taking(self, seconds: float) -> Workload:
         """Return it with all compute of an iteration scaled to these seconds, on all stages together."""
-        now = self.seconds
-        if not now:
+        if not (now := self.seconds):
             raise InputError(f"{self.name}: no layer computes, so there is nothing to scale")
 
         def scaled(layer: Layer) -> Layer:
-            passes = {name: one for name, one in vars(layer).items() if isinstance(one, Pass)}
-            times: dict[str, Any] = {
-                name: replace(one, seconds=one.seconds * seconds / now) for name, one in passes.items()
-            }
-            return replace(layer, **times)
+            passes: dict[str, Any] = {name: one for name, one in vars(layer).items() if isinstance(one, Pass)}
+            for name, one in passes.items():
+                passes[name] = replace(one, seconds=one.seconds * seconds / now)
+            return replace(layer, **passes)
 
         return replace(self, layers=tuple(map(scaled, self.layers)))
 
@@ -323,8 +320,7 @@ def parts_of(layers: Sequence[Layer], parts: int) -> list[Sequence[Layer]]:
         last = len(layers) - number - 1 == left
         if left and (last or full >= whole * (len(ends) + 1) / parts * (1 - 1e-9)):
             ends.append(number + 1)
-    bounds = [0, *ends, len(layers)]
-    return [layers[start:end] for start, end in pairwise(bounds)]
+    return [layers[start:end] for start, end in pairwise([0, *ends, len(layers)])]
 
 
 def check_groups(workload: Workload, networks: Mapping[str, int | None]) -> None:
@@ -343,8 +339,7 @@ def check_groups(workload: Workload, networks: Mapping[str, int | None]) -> None
         Naming the group.
     """
     for group in dict.fromkeys(one.group for one in workload.communications):
-        size = workload.parallelism.size(group)
-        if size > 1 and networks.get(group, 0) not in (size, None):
+        if (size := workload.parallelism.size(group)) > 1 and networks.get(group, 0) not in (size, None):
             lacks = f' and no network; add networks = {{{group} = "..."}}'
             own = f", its network {networks[group]}" if group in networks else lacks
             raise InputError(f"{workload.name}: group {group} has {size} ranks{own}")
