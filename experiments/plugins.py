@@ -197,9 +197,8 @@ def load_installed() -> None:
             if not isinstance(thing, (ModuleType, wanted)):
                 raise InputError(f"{who}: it is a {type(thing).__name__}, not a {wanted.__name__}")
             offers += _offered(thing, who) if isinstance(thing, ModuleType) else [(who, thing)]
-            top = sys.modules[
-                point.module.partition(".")[0]
-            ]  # all files of its package, or the one file of a module without a package
+            # All files of the package belong to the plug-in, or the one file of a module without a package.
+            top = sys.modules[point.module.partition(".")[0]]
             for place in getattr(top, "__path__", ()):
                 sources.update(map(str, Path(place).rglob("*.py")))
             sources |= {_file(top)} - {""}
@@ -284,11 +283,8 @@ def _imported(path: Path, who: str) -> ModuleType:
         sys.path.append(str(path.parent))
     importlib.invalidate_caches()
     with suppress(ValueError):  # a module without a spec, such as __main__
-        if (
-            (spec := importlib.util.find_spec(path.stem))
-            and spec.origin
-            and Path(spec.origin).resolve() == path
-        ):
+        spec = importlib.util.find_spec(path.stem)
+        if spec and spec.origin and Path(spec.origin).resolve() == path:
             with _faults(who, {spec.origin}):
                 return importlib.import_module(path.stem)
     raise InputError(f"{who}: there is another module '{path.stem}'; rename the file")
