@@ -12,6 +12,7 @@ from enum import Enum, StrEnum
 import numpy as np
 
 from tutti.schedules.collective import KINDS, Collective, Kind
+from tutti.topologies.components import components
 from tutti.topologies.graphs.grid_structure import Grid, LineKind, grid_of, hosts_of, uneven_hosts
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import format_bandwidth
@@ -230,9 +231,4 @@ def joined_both_ways(topology: Topology) -> bool:
     """
     nodes, source, target = topology.num_nodes, topology.source.astype(np.int64), topology.target
     near, far = np.divmod(np.intersect1d(source * nodes + target, target * nodes + source), nodes)
-    label, before = np.arange(nodes), np.zeros(0, np.int64)
-    while not np.array_equal(label, before):  # every node takes the least label of its neighbours
-        before = label.copy()
-        np.minimum.at(label, near, label[far])
-        label = label[label]
-    return not label.any()
+    return components(nodes, near, far)[0] == 1

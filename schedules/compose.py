@@ -12,13 +12,21 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tutti.schedules.collective import Collective, Kind
 from tutti.schedules.message_durations import messages, transfer_ticks
 from tutti.schedules.method import Problem
 from tutti.schedules.reversal import reverse
-from tutti.schedules.schedule import NO_COPY, Chunks, Clock, Routes, Schedule, step_numbers
+from tutti.schedules.schedule import (
+    NO_COPY,
+    Chunks,
+    Clock,
+    Routes,
+    Schedule,
+    joined_adds,
+    joined_counts,
+    step_numbers,
+)
 from tutti.topologies.errors import InputError, Unsupported
 from tutti.topologies.exact import INT64_MAX, Int64Array, IntArray, common_divisor
 from tutti.topologies.transforms import transpose
@@ -145,8 +153,8 @@ def _one_after_the_other(first: Schedule, second: Schedule) -> Schedule:
         chunk=np.concatenate([first.chunk, second.chunk]),
         route=np.concatenate([first.route, second.route + np.int32(base)]),
         order=_joined_order(first, second),
-        count=_joined_column(first, second, "count", 1),
-        reduce=_joined_column(first, second, "reduce", False),
+        count=joined_counts([first, second]),
+        reduce=joined_adds([first, second]),
         routes=routes,
         claims={
             name: first.claims[name] + second.claims[name]
@@ -190,7 +198,7 @@ def refine(schedule: Schedule, chunks: Chunks) -> Schedule:
     if not np.array_equal(new[begin], old):
         where = int(np.flatnonzero(new[begin] != old)[0])
         raise InputError(f"the table is no refinement: it has no cut before chunk {where} of the schedule")
-    end = schedule.chunk + (1 if schedule.count is None else schedule.count)
+    end = schedule.chunk + schedule.counts
     count = begin[end] - begin[schedule.chunk]
     return schedule.replace(
         chunks=chunks, chunk=begin[schedule.chunk], count=None if (count == 1).all() else count
@@ -295,25 +303,12 @@ def _end(schedule: Schedule) -> int:
     return int((grouped.order + np.maximum(free, lasts.until_arrival)).max())
 
 
-def _joined_column(first: Schedule, second: Schedule, name: str, default: Any) -> npt.NDArray[Any] | None:
-    """Return a column of both, with `default` if one lacks it."""
-    columns = [getattr(schedule, name) for schedule in (first, second)]
-    if all(column is None for column in columns):
-        return None
-    filled = [
-        np.full(len(schedule), default) if column is None else column
-        for schedule, column in zip((first, second), columns, strict=True)
-    ]
-    return np.concatenate(filled)
-
-
 def _joined_routes(first: Schedule, second: Schedule) -> tuple[Routes | None, int]:
     """Return a table with the routes of both, and the number of the second schedule's first route."""
     one, other = first.route_table, second.route_table
     if np.array_equal(one.offsets, other.offsets) and np.array_equal(one.links, other.links):
         return first.routes, 0
-    offsets = np.concatenate([one.offsets, other.offsets[1:] + one.offsets[-1]])
-    return Routes(offsets, np.concatenate([one.links, other.links])), len(one)
+    return Routes.joined([one, other]), len(one)
 
 
 def _joined_stats(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:

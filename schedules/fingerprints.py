@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from tutti.topologies.graphs.symmetry import mixed
 from tutti.topologies.kernels import kernel
 
 UInt64Array = npt.NDArray[np.uint64]
@@ -40,7 +41,4 @@ def mix(x: np.uint64) -> np.uint64:
 
     Steele, Lea and Flood, Fast splittable pseudorandom number generators, OOPSLA 2014.
     """
-    x += np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
+    return mixed(x + np.uint64(0x9E3779B97F4A7C15))

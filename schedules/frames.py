@@ -25,11 +25,8 @@ def transfer_frame(schedule: Schedule) -> pd.DataFrame:
     """
     import pandas as pd  # slow to import
 
-    routes, rows = schedule.route_table, len(schedule)
-    names = [
-        " ".join(map(str, routes.links[routes.offsets[r] : routes.offsets[r + 1]]))
-        for r in range(len(routes))
-    ]
+    routes = schedule.route_table
+    names = [" ".join(map(str, links)) for links in routes.lists]
     order, unit = schedule.order, 1 if schedule.tick is None else float(schedule.tick)
     return pd.DataFrame(
         {
@@ -38,9 +35,9 @@ def transfer_frame(schedule: Schedule) -> pd.DataFrame:
             "target": schedule.target,
             "links": np.array(names, dtype=object)[schedule.route],
             "chunk": schedule.chunk,
-            "count": np.ones(rows, np.int32) if schedule.count is None else schedule.count,
+            "count": schedule.counts,
             "share": schedule.load / schedule.chunks.denominator,
-            "reduce": np.zeros(rows, bool) if schedule.reduce is None else schedule.reduce,
+            "reduce": schedule.adds,
         }
     )
 

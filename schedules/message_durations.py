@@ -162,7 +162,11 @@ def transfer_ticks(schedule: Schedule, grouped: Messages) -> Durations:
     InputError
         If it is not in the time clock, lacks a positive tick or size, or lasts more ticks than 64 bits hold.
     """
-    tick, unit = _tick_and_unit(schedule)
+    if schedule.clock is not Clock.TIME:
+        raise InputError(f"only a time-clock schedule has ticks; this one has the {schedule.clock} clock")
+    if schedule.tick is None or schedule.size is None or schedule.tick <= 0 or schedule.size <= 0:
+        raise InputError("a time-clock schedule needs a positive tick and a positive size")
+    tick, unit = schedule.tick, schedule.size / schedule.chunks.denominator
     of_route, examples = _route_classes(schedule)
     loads, which = np.unique(grouped.load, return_inverse=True)
     keys, kind = np.unique(
@@ -184,15 +188,6 @@ def transfer_ticks(schedule: Schedule, grouped: Messages) -> Durations:
         frozen(np.array(enter, dtype=np.int64), np.int64),
         frozen(np.array(hold, dtype=np.int64), np.int64),
     )
-
-
-def _tick_and_unit(schedule: Schedule) -> tuple[Fraction, Fraction]:
-    """Return the tick in seconds and the bytes of a load of 1."""
-    if schedule.clock is not Clock.TIME:
-        raise InputError(f"only a time-clock schedule has ticks; this one has the {schedule.clock} clock")
-    if schedule.tick is None or schedule.size is None or schedule.tick <= 0 or schedule.size <= 0:
-        raise InputError("a time-clock schedule needs a positive tick and a positive size")
-    return schedule.tick, schedule.size / schedule.chunks.denominator
 
 
 def _seconds(schedule: Schedule, links: list[int], size: Fraction) -> Iterator[tuple[Fraction, Fraction]]:

@@ -124,12 +124,15 @@ def repaired(schedule: Schedule, topology: Topology, parts: int = TUNING.parts[0
     """
     left = _left(schedule, topology)
     if schedule.clock is Clock.TIME:
-        message, cut = _message_by_message(schedule)
+        # One message after the other, in the flow clock.
+        message = messages(schedule).of_row
+        row = np.argsort(message, kind="stable")
+        message, cut = message[row], schedule.taking(row, clock=Clock.FLOW, order=None)
         row = np.arange(len(cut))
     else:
         cut, row = _cut(schedule, left, parts)
     chosen = left.crossed(cut)
-    adds = chosen & (False if cut.reduce is None else cut.reduce)
+    adds = chosen & cut.adds
     added = _added_elsewhere(cut, adds, left) if adds.any() else None
     moved = _moved(cut, chosen, left) if added is None else _moved(added, chosen & ~adds, left)
     changed = len(np.unique(row[moved.route != cut.route]))
@@ -138,13 +141,6 @@ def repaired(schedule: Schedule, topology: Topology, parts: int = TUNING.parts[0
         begin = (np.diff(message) != 0) | (np.diff(moved.route) != 0)
         return _on(left, moved.replace(clock=Clock.TIME, order=offsets_of(begin)[: len(row)]), changed)
     return _on(left, _joined(moved, row), changed)
-
-
-def _message_by_message(schedule: Schedule) -> tuple[Int32Array, Schedule]:
-    """Return the message of each row, and the schedule as a flow with the rows of each message together."""
-    message = messages(schedule).of_row
-    rows = np.argsort(message, kind="stable")
-    return message[rows], schedule.taking(rows, clock=Clock.FLOW, order=None)
 
 
 def _added_elsewhere(schedule: Schedule, adds: BoolArray, left: _Left) -> Schedule | None:
@@ -174,8 +170,7 @@ def _cut(schedule: Schedule, left: _Left, most: int) -> tuple[Schedule, Int64Arr
     first = offsets_of(parts)
     size = np.repeat(chunks.size * most // parts, parts)
     table = Chunks(np.repeat(chunks.item, parts), size, chunks.denominator * most)
-    run = np.ones(len(schedule), np.int64) if schedule.count is None else schedule.count.astype(np.int64)
-    begin, end = first[schedule.chunk], first[schedule.chunk + run]
+    begin, end = first[schedule.chunk], first[schedule.chunk + schedule.counts]
     times = np.where(chosen, most, 1)
     row = np.repeat(np.arange(len(schedule)), times)
     part = np.arange(len(row)) - np.repeat(offsets_of(times)[:-1], times)
@@ -278,8 +273,7 @@ def _with_routes(schedule: Schedule, rows: IntArray, route: IntArray, more: Rout
     """Return the schedule with some rows on other routes: its own, or one of `more`, numbered after them."""
     table, changed = schedule.route_table, schedule.route.copy()
     changed[rows] = route
-    offsets = np.concatenate([table.offsets, table.offsets[-1] + more.offsets[1:]])
-    return schedule.replace(route=changed, routes=Routes(offsets, np.concatenate([table.links, more.links])))
+    return schedule.replace(route=changed, routes=Routes.joined([table, more]))
 
 
 def _on(left: _Left, schedule: Schedule, changed: int) -> Schedule:
@@ -353,17 +347,19 @@ def _moved(schedule: Schedule, chosen: BoolArray, left: _Left) -> Schedule:
     topology, routes = schedule.topology, schedule.route_table
     if not chosen.any():
         return schedule
-    first, last, cells = _cells(schedule, chosen)
+    # A cell is a chunk that a chosen row carries; a row carries cells from first to before last.
+    carried = _carried(schedule, chosen)
+    before, cells = offsets_of(carried), np.flatnonzero(carried)
     free = topology.num_nodes * len(cells) <= TUNING.most_cells and schedule.chunks.copy_of is None
     table = _ReplayRows(
-        first,
-        last,
+        before[schedule.chunk],
+        before[schedule.chunk + schedule.counts],
         schedule.source.copy(),
         schedule.target,
         routes.offsets[schedule.route],
         routes.offsets[schedule.route + 1],
         schedule.load.astype(np.float64),
-        np.zeros(len(schedule), np.bool_) if schedule.reduce is None else schedule.reduce.copy(),
+        schedule.adds.copy(),
         np.flatnonzero(chosen),
     )
     able = np.arange(topology.num_nodes) < topology.num_ranks
@@ -380,30 +376,19 @@ def _moved(schedule: Schedule, chosen: BoolArray, left: _Left) -> Schedule:
             ends = table.source[wrong], table.target[wrong]
             raise left.no_way(next((node for node in ends if left.node_of[node] == NONE), ends[1]))
     ways = [tuple(links[table.begin[row] : table.end[row]].tolist()) for row in table.chosen]
-    known = {_links_of(routes, route): int(route) for route in np.unique(schedule.route[table.chosen])}
+    own = np.unique(schedule.route[table.chosen]).tolist()
+    known = {tuple(routes.links[routes.offsets[r] : routes.offsets[r + 1]].tolist()): r for r in own}
     new = [way for way in dict.fromkeys(ways) if way not in known]
     number = known | {way: len(routes) + index for index, way in enumerate(new)}
     return _with_routes(schedule, table.chosen, np.array([number[way] for way in ways]), Routes.of(new))
 
 
-def _links_of(routes: Routes, route: int) -> tuple[int, ...]:
-    return tuple(routes.links[routes.offsets[route] : routes.offsets[route + 1]].tolist())
-
-
 def _carried(schedule: Schedule, rows: BoolArray) -> BoolArray:
     """Return a mask of the chunks that some rows carry."""
     edges = np.zeros(len(schedule.chunks) + 1, np.int64)
-    run = 1 if schedule.count is None else schedule.count[rows]
     np.add.at(edges, schedule.chunk[rows], 1)
-    np.add.at(edges, schedule.chunk[rows] + run, -1)
+    np.add.at(edges, (schedule.chunk + schedule.counts)[rows], -1)
     return np.cumsum(edges[:-1]) > 0
-
-
-def _cells(schedule: Schedule, chosen: BoolArray) -> tuple[Int64Array, Int64Array, Int64Array]:
-    """Return the cells that each row carries, from first to before last, and the chunk of each cell."""
-    cells, run = _carried(schedule, chosen), 1 if schedule.count is None else schedule.count
-    before = offsets_of(cells)
-    return before[schedule.chunk], before[schedule.chunk + run], np.flatnonzero(cells)
 
 
 def _initial(schedule: Schedule, cells: Int64Array) -> Int32Array:
@@ -532,9 +517,7 @@ def _take(
     node = rows.source[row]
     while node != rows.target[row]:
         if used == len(links):
-            longer = np.empty(2 * used, np.int32)
-            longer[:used] = links
-            links = longer
+            links = np.concatenate((links, np.empty_like(links)))
         links[used] = search.link[node]
         node = network.head[links[used]]
         used += 1

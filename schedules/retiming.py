@@ -29,7 +29,12 @@ def retimed(schedule: Schedule, *, delayed: bool = False) -> Schedule:
     delayed
         Whether messages may only become later: a message that fits at its present start stays there.
     """
-    grouped = messages(schedule)
+    grouped, table, links = messages(schedule), schedule.route_table, schedule.topology.num_links
+    often = np.repeat(np.bincount(grouped.route, minlength=len(table)), np.diff(table.offsets))
+    first = offsets_of(np.bincount(table.links, weights=often, minlength=links).astype(np.int64))
+    uses = _Uses(
+        first, np.zeros(links, np.int64), np.empty(first[-1], np.int64), np.empty(first[-1], np.int64)
+    )
     rows = np.argsort(grouped.of_row, kind="stable")
     start = _earliest(
         schedule.columns,
@@ -37,13 +42,13 @@ def retimed(schedule: Schedule, *, delayed: bool = False) -> Schedule:
         rows,
         offsets_of(np.bincount(grouped.of_row, minlength=len(grouped))),
         transfer_ticks(schedule, grouped),
-        schedule.route_table.offsets,
-        schedule.route_table.links,
+        table.offsets,
+        table.links,
         schedule.route_source,
         schedule.route_target,
         grouped.order if delayed else np.zeros(len(grouped), np.int64),
         np.zeros((schedule.topology.num_nodes, len(schedule.chunks)), np.int64),
-        schedule.topology.num_links,
+        uses,
     )[grouped.of_row]
     rows = np.argsort(start, kind="stable")
     return schedule.taking(rows, order=start[rows])
@@ -88,15 +93,15 @@ def _earliest(
     target: Int32Array,
     not_before: Int64Array,
     ready: Int64Array,
-    num_links: int,
+    uses: _Uses,
 ) -> Int64Array:
     """Return the start of each message m, which carries rows[first[m] : first[m + 1]].
 
-    `ready` is the time when each node has each chunk; it is updated.
+    `ready` is the time when each node has each chunk; it is updated, as are `uses`.
     """
     chunk, count, route = columns
     taken = route[rows[first[:-1]]]
-    uses, start = _no_uses(taken, offsets, links, num_links), not_before.copy()
+    start = not_before.copy()
     for message in range(len(start)):
         there, here = target[taken[message]], source[taken[message]]
         on = links[offsets[taken[message]] : offsets[taken[message] + 1]]
@@ -128,19 +133,6 @@ def _originals_ready(ready: Int64Array, copy_of: Int32Array, here: int, there: i
         chunk = copy_of[chunk]
         latest = max(latest, ready[here, chunk], ready[there, chunk])
     return latest
-
-
-@kernel
-def _no_uses(route: Int32Array, offsets: Int64Array, links: Int32Array, num_links: int) -> _Uses:
-    """Return an empty table of uses, with room for the transfers."""
-    first = np.zeros(num_links + 1, np.int64)
-    for row in range(len(route)):
-        for hop in range(offsets[route[row]], offsets[route[row] + 1]):
-            first[links[hop] + 1] += 1
-    for link in range(num_links):
-        first[link + 1] += first[link]
-    room = first[num_links]
-    return _Uses(first, np.zeros(num_links, np.int64), np.empty(room, np.int64), np.empty(room, np.int64))
 
 
 @kernel

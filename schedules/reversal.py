@@ -27,7 +27,7 @@ from tutti.schedules.message_durations import messages, transfer_ticks
 from tutti.schedules.retiming import retimed
 from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule
 from tutti.topologies.errors import InputError, Unsupported
-from tutti.topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, IntArray
+from tutti.topologies.exact import INT64_MAX, BoolArray, Int64Array, IntArray
 from tutti.topologies.topology import Topology
 from tutti.topologies.transforms import transpose
 
@@ -56,7 +56,10 @@ def reverse(schedule: Schedule, topology: Topology | None = None) -> Schedule:
     """
     if schedule.chunks.copy_of is not None:
         raise Unsupported("reverse of a schedule in which chunks have copies: backwards they would be added")
-    where = _transposed(schedule, topology)
+    computed = transpose(schedule.topology)
+    if topology is not None and topology != computed:
+        raise InputError(f"topology {topology.name} is not the transpose of {schedule.topology.name}")
+    where = computed if topology is None else topology
     what = _reversed_collective(schedule.collective)
     rows, order = _backwards(schedule)
     chunks, chunk = _reversed_items(schedule)
@@ -88,13 +91,6 @@ def normal_order(schedule: Schedule) -> Schedule:
         return schedule
     arrival = _arrival(schedule)
     return schedule.taking(np.lexsort((arrival, schedule.order)))
-
-
-def _transposed(schedule: Schedule, topology: Topology | None) -> Topology:
-    computed = transpose(schedule.topology)
-    if topology is not None and topology != computed:
-        raise InputError(f"topology {topology.name} is not the transpose of {schedule.topology.name}")
-    return computed if topology is None else topology
 
 
 def _reversed_collective(what: Collective) -> Collective:
@@ -134,7 +130,12 @@ def _reversed_items(schedule: Schedule) -> tuple[Chunks, IntArray]:
     chunks = schedule.chunks
     if schedule.collective.kind is not Kind.ALL_TO_ALL:
         return chunks, schedule.chunk
-    new_item = _swapped_pairs(schedule.collective)[chunks.item]
+    # Item (i, j) becomes (j, i).
+    items, position = schedule.collective.items, np.empty(schedule.collective.num_ranks, np.int64)
+    for members in schedule.collective.members:
+        position[list(members)] = np.arange(len(members))
+    order = np.lexsort((position[items.owner], position[items.dest], items.group))
+    new_item = np.argsort(order).astype(np.int32)[chunks.item]
     old_chunk = np.argsort(new_item, kind="stable")
     new_chunk = np.empty_like(old_chunk)
     new_chunk[old_chunk] = np.arange(len(old_chunk))
@@ -144,15 +145,6 @@ def _reversed_items(schedule: Schedule) -> tuple[Chunks, IntArray]:
     item = new_item[old_chunk].astype(np.int32)
     table = Chunks(item, chunks.size[old_chunk] * unit.numerator, unit.denominator)
     return table, new_chunk[schedule.chunk]
-
-
-def _swapped_pairs(what: Collective) -> Int32Array:
-    """Return the item (j, i) of each item (i, j) of an all-to-all."""
-    items, position = what.items, np.empty(what.num_ranks, np.int64)
-    for members in what.members:
-        position[list(members)] = np.arange(len(members))
-    order = np.lexsort((position[items.owner], position[items.dest], items.group))
-    return np.argsort(order).astype(np.int32)
 
 
 def _reversed_reduce(schedule: Schedule) -> BoolArray | None:

@@ -153,6 +153,12 @@ class Routes:
         flat = [link for links in lists for link in links]
         return cls(offsets_of([len(links) for links in lists]), np.array(flat, dtype=np.int32))
 
+    @classmethod
+    def joined(cls, tables: Sequence[Routes]) -> Routes:
+        """Return the routes of all tables, one table's after the other's."""
+        lengths = np.concatenate([np.diff(table.offsets) for table in tables])
+        return cls(offsets_of(lengths), np.concatenate([table.links for table in tables]))
+
     @property
     def lists(self) -> list[tuple[int, ...]]:
         """The links of each route, as `of` takes them."""
@@ -296,6 +302,16 @@ class Schedule:
         return self.chunks.offset[self.chunk + self.count] - self.chunks.offset[self.chunk]
 
     @property
+    def counts(self) -> Int32Array:
+        """int32 (transfers,): `count`, or ones if it is None; computed at each call."""
+        return np.ones(len(self), np.int32) if self.count is None else self.count
+
+    @property
+    def adds(self) -> BoolArray:
+        """Booleans (transfers,): `reduce`, or all false if it is None; computed at each call."""
+        return np.zeros(len(self), np.bool_) if self.reduce is None else self.reduce
+
+    @property
     def count_or_empty(self) -> Int32Array:
         """`count`, or an empty array if it is None, because kernels take one type."""
         return frozen([], np.int32) if self.count is None else self.count
@@ -322,13 +338,23 @@ class Schedule:
 
     def transfers(self) -> pd.DataFrame:
         """Return a data frame with one row for each transfer."""
-        frame: pd.DataFrame = resolve_name("tutti.schedules.frames:transfer_frame")(self)
-        return frame
+        return resolve_name("tutti.schedules.frames:transfer_frame")(self)
 
     def messages(self, size: Fraction | int | str) -> pd.DataFrame:
         """Return a data frame of messages at a size: which link each holds, from when to when, in seconds."""
-        frame: pd.DataFrame = resolve_name("tutti.schedules.frames:message_frame")(self, size)
-        return frame
+        return resolve_name("tutti.schedules.frames:message_frame")(self, size)
+
+
+def joined_counts(parts: Sequence[Schedule]) -> Int32Array | None:
+    """Return the column `Schedule.count` of all rows of several schedules, or None if none has it."""
+    have = any(part.count is not None for part in parts)
+    return np.concatenate([part.counts for part in parts]) if have else None
+
+
+def joined_adds(parts: Sequence[Schedule]) -> BoolArray | None:
+    """Return the column `Schedule.reduce` of all rows of several schedules, or None if none has it."""
+    have = any(part.reduce is not None for part in parts)
+    return np.concatenate([part.adds for part in parts]) if have else None
 
 
 def step_numbers(steps: npt.ArrayLike) -> npt.NDArray[np.unsignedinteger[Any]]:

@@ -23,14 +23,22 @@ import numpy as np
 from tutti.schedules.collective import Collective
 from tutti.schedules.message_durations import sizes_of, tick_of
 from tutti.schedules.retiming import retimed
-from tutti.schedules.schedule import NO_COPY, Chunks, Clock, Routes, Schedule, step_numbers
+from tutti.schedules.schedule import (
+    NO_COPY,
+    Chunks,
+    Clock,
+    Routes,
+    Schedule,
+    joined_adds,
+    joined_counts,
+    step_numbers,
+)
 from tutti.schedules.simulation.pipelining import best_slices
 from tutti.schedules.simulation.simulate import SimulationOptions, simulate
 from tutti.schedules.verify import VerificationError, verify
 from tutti.topologies.errors import InputError, NoSchedule
 from tutti.topologies.exact import (
     INT64_MAX,
-    BoolArray,
     FloatArray,
     Int32Array,
     Int64Array,
@@ -188,7 +196,7 @@ def _in_slices(schedule: Schedule, slices: int) -> tuple[Schedule, Int64Array, I
     if chunks.denominator * slices > INT64_MAX:
         raise InputError("the chunks, cut into slices, do not fit 64 bits over their denominator")
     item, size = np.repeat(chunks.item, slices), np.repeat(chunks.size, slices)
-    count = np.ones(len(schedule), np.int64) if schedule.count is None else schedule.count.astype(np.int64)
+    count = schedule.counts.astype(np.int64)
     of_row = np.repeat(np.arange(len(schedule)), count * slices)
     place = np.arange(len(of_row)) - np.repeat(np.cumsum(count * slices) - count * slices, count * slices)
     piece, within = np.divmod(place, count[of_row])
@@ -219,13 +227,24 @@ def side_by_side(what: Collective, parts: Sequence[Schedule]) -> Schedule:
         If they do not fit each other, or if their chunks have no common denominator, or their starts no
         common tick, that fits 64 bits.
     """
-    _check(what, parts)
+    asked = parts_of(what)
+    if [part.collective for part in parts] != [part for _, part in asked]:
+        raise InputError(f"the parts of {what} are not what the {len(parts)} schedules do, in that order")
+    whole = {None if part.size is None else part.size / w for part, (w, _) in zip(parts, asked, strict=True)}
+    for part in parts[1:]:
+        if part.topology != parts[0].topology:
+            raise InputError(f"topologies {parts[0].topology.name} and {part.topology.name} differ")
+        if part.clock is not parts[0].clock or len(whole) > 1:
+            raise InputError("the parts' schedules must be in one clock and made for one size")
     first = parts[0]
     chunks, base = _joined_chunks(what, parts)
-    counts = [len(part) for part in parts]
+    counts, adds = joined_counts(parts), joined_adds(parts)
     order, tick = _mixed_order(parts)
-    rows = np.arange(sum(counts)) if order is None else np.argsort(order, kind="stable")
-    routes, shift = _mixed_routes(parts)
+    rows = np.arange(sum(map(len, parts))) if order is None else np.argsort(order, kind="stable")
+    tables, routes = [part.route_table for part in parts], None
+    if any(part.routes is not None for part in parts):
+        routes = Routes.joined(tables)
+    shift = [0] * len(parts) if routes is None else np.cumsum([0, *map(len, tables)])[:-1].tolist()
     chunk = np.concatenate([part.chunk + np.int32(b) for part, b in zip(parts, base, strict=True)])
     route = np.concatenate([part.route + np.int32(s) for part, s in zip(parts, shift, strict=True)])
     return Schedule(
@@ -236,24 +255,12 @@ def side_by_side(what: Collective, parts: Sequence[Schedule]) -> Schedule:
         chunk=chunk[rows],
         route=route[rows],
         order=None if order is None else order[rows],
-        count=_joined_counts(parts, rows),
-        reduce=_joined_reduces(parts, rows),
+        count=None if counts is None else counts[rows],
+        reduce=None if adds is None else adds[rows],
         routes=routes,
         tick=tick,
         size=None if first.size is None else first.size / parts_of(what)[0][0],
     )
-
-
-def _check(what: Collective, parts: Sequence[Schedule]) -> None:
-    asked = parts_of(what)
-    if [part.collective for part in parts] != [part for _, part in asked]:
-        raise InputError(f"the parts of {what} are not what the {len(parts)} schedules do, in that order")
-    whole = {None if part.size is None else part.size / w for part, (w, _) in zip(parts, asked, strict=True)}
-    for part in parts[1:]:
-        if part.topology != parts[0].topology:
-            raise InputError(f"topologies {parts[0].topology.name} and {part.topology.name} differ")
-        if part.clock is not parts[0].clock or len(whole) > 1:
-            raise InputError("the parts' schedules must be in one clock and made for one size")
 
 
 def _joined_chunks(what: Collective, parts: Sequence[Schedule]) -> tuple[Chunks, list[int]]:
@@ -297,29 +304,3 @@ def _mixed_order(parts: Sequence[Schedule]) -> tuple[IntArray | None, Fraction |
         raise InputError("the starts of the parts do not fit 64 bits in a common tick")
     scaled = [order.astype(np.int64) * factor for order, factor in zip(orders, factors, strict=True)]
     return np.concatenate(scaled), tick
-
-
-def _mixed_routes(parts: Sequence[Schedule]) -> tuple[Routes | None, list[int]]:
-    """Return a table with the routes of all parts (None: routes are links), and each part's first number."""
-    if all(part.routes is None for part in parts):
-        return None, [0] * len(parts)
-    tables = [part.route_table for part in parts]
-    lengths = np.concatenate([np.diff(table.offsets) for table in tables])
-    links = np.concatenate([table.links for table in tables])
-    return Routes(np.concatenate([[0], np.cumsum(lengths)]), links), np.cumsum([0, *map(len, tables)])[
-        :-1
-    ].tolist()
-
-
-def _joined_counts(parts: Sequence[Schedule], rows: Int64Array) -> Int32Array | None:
-    if all(part.count is None for part in parts):
-        return None
-    ones = [np.ones(len(part), np.int32) if part.count is None else part.count for part in parts]
-    return np.concatenate(ones)[rows]
-
-
-def _joined_reduces(parts: Sequence[Schedule], rows: Int64Array) -> BoolArray | None:
-    if all(part.reduce is None for part in parts):
-        return None
-    none = [np.zeros(len(part), np.bool_) if part.reduce is None else part.reduce for part in parts]
-    return np.concatenate(none)[rows]

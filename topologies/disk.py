@@ -57,6 +57,21 @@ def _without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK)  # otherwise opening a pipe waits for a writer
 
 
+@contextmanager
+def writing(path: Path | str) -> Iterator[None]:
+    """Say that a path can't be written where the system raises an error.
+
+    Raises
+    ------
+    InputError
+        If it does; the message gives the system's reason.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{path}: can't be written: {error.strerror or error}") from None
+
+
 def check_length(path: Path | str, length: int, most: float) -> None:
     """Refuse a file whose declared length is larger than what is read.
 
@@ -138,12 +153,9 @@ def check_folder(folder: Path) -> None:
     InputError
         If the folder can't be created or written to.
     """
-    try:
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        with TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise InputError(f"{folder}: can't be written: {error.strerror}") from error
+        TemporaryFile(dir=folder).close()
 
 
 def drop_drafts(directory: Path) -> None:

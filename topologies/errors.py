@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import traceback
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,14 @@ class Interrupted(KeyboardInterrupt):
     def __init__(self, found: Any) -> None:
         super().__init__("interrupted; what was found by then is in `found`")
         self.found = found
+
+
+def within(where: str, make: Callable[[], Any]) -> Any:
+    """Return what `make` does, and put `where` before the message of an `InputError`."""
+    try:
+        return make()
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
 
 
 def raised(error: BaseException, within: Collection[str] = ()) -> str:

@@ -28,6 +28,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from numbers import Number
 from pathlib import Path
 from types import MappingProxyType
@@ -42,8 +43,9 @@ from tutti.topologies.disk import drop_drafts as drop_drafts
 from tutti.topologies.disk import opened as opened
 from tutti.topologies.disk import read_text as read_text
 from tutti.topologies.disk import replacing as replacing
+from tutti.topologies.disk import writing
 from tutti.topologies.disk import written as written
-from tutti.topologies.errors import SHOWN, InputError, listed, suggestion, visible
+from tutti.topologies.errors import SHOWN, InputError, listed, suggestion, visible, within
 from tutti.topologies.exact import INT32_MAX, NONE, Int32Array, Rationals
 from tutti.topologies.topology import DEFAULT_ALPHA, DEFAULT_BANDWIDTH, Topology
 from tutti.topologies.units import (
@@ -136,10 +138,8 @@ def write_topology(topology: Topology, path: Path | str) -> None:
     lists = {key: ",\n  ".join(map(json.dumps, document.pop(key))) for key in ("nodes", "edges")}
     head = json.dumps(document)[:-1]
     text = f'{head},\n "nodes": [\n  {lists["nodes"]}],\n "edges": [\n  {lists["edges"]}]}}\n'
-    try:
+    with writing(path):
         Path(path).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{path}: can't be written: {error.strerror}") from None
 
 
 def to_networkx(topology: Topology) -> nx.MultiDiGraph:
@@ -204,10 +204,7 @@ def exact_json(text: str, where: str, what: str) -> Any:
         raise InputError(f"{where}: {constant} is not a number that a {what} can have")
 
     def exact(number: str) -> Fraction:
-        try:
-            return exact_number(number)
-        except InputError as error:
-            raise InputError(f"{where}: {error}") from None
+        return within(where, lambda: exact_number(number))
 
     def integer(number: str) -> int:
         return int(number if len(number) < 100 else exact(number))
@@ -235,7 +232,10 @@ def _read(document: Any, name: str | None, defaults: Mapping[str, Fraction]) -> 
     if nodes and not any("kind" in node for node in nodes):
         nodes = [{**node, "kind": _KINDS[0]} for node in nodes]
         notes.append("no node has a kind; all are ranks")
-    edges = _completed(edges, defaults)
+    for key, value in defaults.items():
+        if any(key in edge for edge in edges):
+            raise InputError(f"{key}= is for families; a file says it link by link, unless none has it")
+        edges = [{**edge, key: value} for edge in edges]
     called = name or str(graph.get("name", "unnamed"))
     topology = _topology(called, nodes, edges, directed, graph.get("nominal_degree"))
     bare = not any(isinstance(edge["bandwidth"], str) for edge in edges)
@@ -284,19 +284,10 @@ def _ignored(place: str, entries: list[Mapping[str, Any]], allowed: tuple[str, .
     return [f"ignored keys of {place}: {named}"]
 
 
-def _completed(edges: list[Mapping[str, Any]], defaults: Mapping[str, Fraction]) -> list[Mapping[str, Any]]:
-    """Return the edges with the bandwidth or α that is given for all of them."""
-    for key, value in defaults.items():
-        if any(key in edge for edge in edges):
-            raise InputError(f"{key}= is for families; a file says it link by link, unless none has it")
-        edges = [{**edge, key: value} for edge in edges]
-    return edges
-
-
 def _topology(
     name: str, nodes: list[Mapping[str, Any]], edges: list[Mapping[str, Any]], directed: bool, degree: Any
 ) -> Topology:
-    if degree is not None and not _is_count(degree):
+    if degree is not None and not (isinstance(degree, int) and not isinstance(degree, bool) and degree > 0):
         raise InputError(f"nominal_degree {degree!r} is not a positive integer")
     kinds = [_kind(node, index) for index, node in enumerate(nodes)]
     order = sorted(range(len(nodes)), key=lambda index: kinds[index] == "switch")  # stable: file order
@@ -425,10 +416,8 @@ def _quantities(edges: list[Mapping[str, Any]], key: str, parse: Callable[[objec
         kind = (type(value), value if isinstance(value, _NUMBERS) else None)
         if kind not in known:
             known[kind] = len(values)
-            try:
-                values.append(parse(value) if isinstance(value, str) else _exact(value))
-            except InputError as error:
-                raise InputError(f"{_shown(edge)}: {key}: {error}") from None
+            read = partial(parse if isinstance(value, str) else _exact, value)
+            values.append(within(f"{_shown(edge)}: {key}", read))
         which.append(known[kind])
     return Rationals.of(values).take(np.array(which, dtype=np.int64)).reduced
 
@@ -443,10 +432,6 @@ def _exact(value: Any) -> Fraction:
     if isinstance(value, float | Decimal):
         return exact_number(str(value))  # by its decimal text: 5e-7 is 1/2000000, not the nearest double
     return Fraction(value)
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
 def _plain(identifier: Any) -> Any:

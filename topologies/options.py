@@ -35,7 +35,7 @@ from functools import cache
 from types import NoneType
 from typing import Annotated, Any, ClassVar, Protocol, get_args, get_origin, get_type_hints
 
-from tutti.topologies.errors import InputError, suggestion
+from tutti.topologies.errors import InputError, suggestion, within
 from tutti.topologies.units import parse_time
 
 
@@ -378,10 +378,7 @@ def _time(owner: Optioned, hint: Any, value: Any) -> Any:
     text = time_text(value)
     if not isinstance(text, str):
         return value
-    try:
-        seconds = parse_time(text)
-    except InputError as error:
-        raise InputError(f"{_named(owner)}, option '{TIME_LIMIT}': {error}") from error
+    seconds = within(f"{_named(owner)}, option '{TIME_LIMIT}'", lambda: parse_time(text))
     return text if hint is str else float(seconds)
 
 

@@ -38,12 +38,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tutti.topologies.errors import InputError, suggestion
+from tutti.topologies.errors import InputError, suggestion, within
 from tutti.topologies.exact import Rationals
 from tutti.topologies.families import (
     algebraic,
@@ -297,10 +298,9 @@ def parse_topology(text: str) -> Topology:
     head, mark, query = name.partition("?")
     keys = _parse_keys(name, query) if mark else {}
     network = _with_changes(_base(name, head, keys), name, keys)
-    try:
-        gamma = 1 / parse_bandwidth(keys["reduce"]) if "reduce" in keys else network.gamma
-    except InputError as error:
-        raise InputError(f"{_shown(name)}: reduce: {error}") from None
+    gamma = network.gamma
+    if "reduce" in keys:
+        gamma = 1 / within(f"{_shown(name)}: reduce", lambda: parse_bandwidth(keys["reduce"]))
     return replace(network, name=name, gamma=gamma)
 
 
@@ -330,7 +330,14 @@ def _base(text: str, head: str, keys: Mapping[str, str]) -> Topology:
     misspelt = start.lower().replace("-", "_") in FAMILIES
     if looks_like_notation(head):
         with suppress(InputError) if misspelt else nullcontext():
-            return _from_notation(text, head, keys)
+            _own_keys(text, "the papers' notation", (), keys)
+            bandwidth, alpha = _rates(text, keys)
+            try:
+                expression = parse_notation(head)
+                check_growth(expression)
+                return expression.topology(bandwidth, alpha)
+            except InputError as error:
+                raise InputError(f"{_shown(text)}: {error}") from None
     if match or misspelt:
         raise InputError(
             f"{_shown(text)}: unknown family '{start}'{suggestion(start, [*FAMILIES, *FORMATS])}"
@@ -417,18 +424,6 @@ def _build(text: str, family: Family, args: str | None, keys: Mapping[str, str])
     return built if notation is None else replace(built, expression=parse_notation(notation))
 
 
-def _from_notation(text: str, head: str, keys: Mapping[str, str]) -> Topology:
-    """Return the network that the papers' notation describes, with its expression."""
-    _own_keys(text, "the papers' notation", (), keys)
-    bandwidth, alpha = _rates(text, keys)
-    try:
-        expression = parse_notation(head)
-        check_growth(expression)
-        return expression.topology(bandwidth, alpha)
-    except InputError as error:
-        raise InputError(f"{_shown(text)}: {error}") from None
-
-
 def _rates(text: str, keys: Mapping[str, str]) -> tuple[list[Fraction] | None, list[Fraction] | None]:
     """Return the bandwidths and the α that the keys give."""
     bandwidth = _quantities(text, keys, "bandwidth", parse_bandwidth)
@@ -467,10 +462,7 @@ def _quantities(
 ) -> list[Fraction] | None:
     if key not in keys:
         return None
-    try:
-        return [parse(word) for word in keys[key].split(",")]
-    except InputError as error:
-        raise InputError(f"{_shown(text)}: {error}") from None
+    return within(_shown(text), lambda: [parse(word) for word in keys[key].split(",")])
 
 
 def _parse_keys(text: str, query: str) -> dict[str, str]:
@@ -502,7 +494,9 @@ def _with_changes(base: Topology, text: str, keys: Mapping[str, str]) -> Topolog
             _add_once(
                 links, _links_of(base, text, "drop_links", pair), f"{_shown(text)}: drop_links: '{pair}'"
             )
-    seed = _seed(text, keys)
+    if "seed" in keys and not any(key in keys for key in _RANDOM_KEYS):
+        raise InputError(f"{_shown(text)}: seed= is for {' and '.join(f'{key}=' for key in _RANDOM_KEYS)}")
+    seed = _whole_numbers(text, "seed", [keys.get("seed", "0")])[0]
     fails = {key: _whole_numbers(text, key, [keys[key]])[0] for key in _RANDOM_KEYS if key in keys}
     nodes += random_nodes(base, fails.get("fail_nodes", 0), seed, failed=nodes)
     if "fail_nics" in fails:
@@ -536,13 +530,6 @@ def _listed(value: str) -> list[str]:
     return _OUTSIDE_COORDINATES.split(value)
 
 
-def _seed(text: str, keys: Mapping[str, str]) -> int:
-    """Return the seed of the random failures."""
-    if "seed" in keys and not any(key in keys for key in _RANDOM_KEYS):
-        raise InputError(f"{_shown(text)}: seed= is for {' and '.join(f'{key}=' for key in _RANDOM_KEYS)}")
-    return _whole_numbers(text, "seed", [keys.get("seed", "0")])[0]
-
-
 def _degraded(base: Topology, text: str, keys: Mapping[str, str]) -> Topology:
     """Return the network with slower links."""
     slower: list[int] = []
@@ -550,10 +537,7 @@ def _degraded(base: Topology, text: str, keys: Mapping[str, str]) -> Topology:
         pair, colon, factor = word.rpartition(":")
         if not colon:
             raise InputError(f"{_shown(text)}: degrade: '{word}' has no factor; write e.g. 0-1:0.5")
-        try:
-            exact = exact_number(factor.strip())
-        except InputError as error:
-            raise InputError(f"{_shown(text)}: degrade: {error}") from None
+        exact = within(f"{_shown(text)}: degrade", partial(exact_number, factor.strip()))
         links = _links_of(base, text, "degrade", pair)
         _add_once(slower, links, f"{_shown(text)}: degrade: '{pair}'")
         base = degraded(base, links, exact)

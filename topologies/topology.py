@@ -164,7 +164,31 @@ class Topology:
             object.__setattr__(self, name, frozen(getattr(self, name), np.int32))
         if self.hosts is not None:
             object.__setattr__(self, "hosts", frozen(self.hosts, np.int32))
-        _check(self)
+        where = f"topology {self.name}"
+        n, nodes = self.num_ranks, self.num_nodes
+        if n < 2:
+            raise InputError(f"{where}: {n} rank(s); a collective needs at least 2")
+        if len(set(self.labels)) != nodes:
+            raise InputError(f"{where}: node labels must differ")
+        _check_links(self, where)
+        if self.gamma < 0:
+            raise InputError(f"{where}: gamma is {self.gamma} s/B; it must not be negative")
+        switches = self.multicast | self.aggregate
+        if any(not n <= node < nodes for node in switches):
+            known = f"nodes {n}..{nodes - 1}" if nodes > n else "it has none"
+            raise InputError(f"{where}: only switches ({known}) can multicast or aggregate")
+        for incidence, other, word in (
+            (self.out_links, self.target, "reach"),
+            (self.in_links, self.source, "be reached from"),
+        ):
+            seen = np.zeros(self.num_nodes, np.bool_)
+            _reach(incidence, other, seen, np.empty(self.num_nodes, np.int64))
+            missing = np.flatnonzero(~seen[: self.num_ranks])
+            if len(missing):
+                cut = ", ".join(self.labels[i] for i in missing[:5]) + (", ..." if len(missing) > 5 else "")
+                raise InputError(
+                    f"{where} is not strongly connected: rank {self.labels[0]} can't {word} {cut}"
+                )
 
     @property
     def num_nodes(self) -> int:
@@ -342,23 +366,6 @@ def _incidence(end: Int32Array, num_nodes: int) -> Incidence:
     return Incidence(offsets, np.argsort(end, kind="stable").astype(np.int32))
 
 
-def _check(topology: Topology) -> None:
-    where = f"topology {topology.name}"
-    n, nodes = topology.num_ranks, topology.num_nodes
-    if n < 2:
-        raise InputError(f"{where}: {n} rank(s); a collective needs at least 2")
-    if len(set(topology.labels)) != nodes:
-        raise InputError(f"{where}: node labels must differ")
-    _check_links(topology, where)
-    if topology.gamma < 0:
-        raise InputError(f"{where}: gamma is {topology.gamma} s/B; it must not be negative")
-    switches = topology.multicast | topology.aggregate
-    if any(not n <= node < nodes for node in switches):
-        known = f"nodes {n}..{nodes - 1}" if nodes > n else "it has none"
-        raise InputError(f"{where}: only switches ({known}) can multicast or aggregate")
-    _check_connected(topology, where)
-
-
 def _check_links(topology: Topology, where: str) -> None:
     nodes = topology.num_nodes
     ends = np.stack([topology.source, topology.target])
@@ -378,21 +385,6 @@ def _check_links(topology: Topology, where: str) -> None:
     for values, what in ((topology.bandwidth, "bandwidths"), (topology.alpha, "alphas")):
         if float(values.numerators.sum(dtype=np.float64)) >= INT64_MAX:  # totals and path lengths are int64
             raise InputError(f"{where}: its {what} over their common denominator add up to more than 64 bits")
-
-
-def _check_connected(topology: Topology, where: str) -> None:
-    for incidence, other, word in (
-        (topology.out_links, topology.target, "reach"),
-        (topology.in_links, topology.source, "be reached from"),
-    ):
-        seen = np.zeros(topology.num_nodes, np.bool_)
-        _reach(incidence, other, seen, np.empty(topology.num_nodes, np.int64))
-        missing = np.flatnonzero(~seen[: topology.num_ranks])
-        if len(missing):
-            cut = ", ".join(topology.labels[i] for i in missing[:5]) + (", ..." if len(missing) > 5 else "")
-            raise InputError(
-                f"{where} is not strongly connected: rank {topology.labels[0]} can't {word} {cut}"
-            )
 
 
 @kernel(light=1)

@@ -361,32 +361,23 @@ def without(
     stays[gone] = False
     works = stays[topology.source] & stays[topology.target]
     works[list(links)] = False
-    stays[topology.num_ranks :] &= _has_link(topology, works)[topology.num_ranks :]
-    changed = name or topology.name
-    _check_whole(topology, stays, works, changed)
-    return _restricted(topology, stays, works, changed)
-
-
-def _has_link(topology: Topology, works: BoolArray) -> BoolArray:
     linked = np.zeros(topology.num_nodes, dtype=bool)
     linked[topology.source[works]] = True
     linked[topology.target[works]] = True
-    return linked
-
-
-def _check_whole(topology: Topology, stays: BoolArray, works: BoolArray, name: str) -> None:
-    """Refuse a disconnected network; the ranks outside its largest part are called cut off."""
+    stays[topology.num_ranks :] &= linked[topology.num_ranks :]
+    changed = name or topology.name
     _, part = components(topology.num_nodes, topology.source[works], topology.target[works], strong=True)
     ranks = np.flatnonzero(stays[: topology.num_ranks])
     if len(ranks) < 2:
-        raise InputError(f"topology {name} has {len(ranks)} rank(s) left; a collective needs at least 2")
+        raise InputError(f"topology {changed} has {len(ranks)} rank(s) left; a collective needs at least 2")
     largest = int(np.argmax(np.bincount(part[ranks])))
     cut_off = ranks[part[ranks] != largest]
     if len(cut_off):
         raise Disconnected(
-            f"topology {name} is not strongly connected: "
+            f"topology {changed} is not strongly connected: "
             f"cut off from the rest: {listed([topology.labels[rank] for rank in cut_off], 5)}"
         )
+    return _restricted(topology, stays, works, changed)
 
 
 def _restricted(topology: Topology, stays: BoolArray, works: BoolArray, name: str) -> Topology:

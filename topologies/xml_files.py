@@ -85,29 +85,22 @@ class Element:
         return int(text)
 
 
-def read_xml(
-    path: Path | str,
-    *,
-    most_elements: int = 2**16,
-    most_depth: int = 64,
-    most_bytes: int = MOST_XML,
-) -> Element:
+def read_xml(path: Path | str, *, most_elements: int = 2**16, most_bytes: int = MOST_XML) -> Element:
     """Return the root element of an XML file.
 
     Parameters
     ----------
     path
         The file, in UTF-8 whatever it declares.
-    most_elements, most_depth, most_bytes
-        The largest number of elements, depth of nesting, and number of bytes that are read.
+    most_elements, most_bytes
+        The largest number of elements and of bytes that are read.
 
     Raises
     ------
     InputError
         If it can't be read, is no well-formed XML (naming the line), has a document type, or is too large.
     """
-    text = read_text(path, most_bytes)
-    return parse_xml(text, str(path), most_elements=most_elements, most_depth=most_depth)
+    return parse_xml(read_text(path, most_bytes), str(path), most_elements=most_elements)
 
 
 def parse_xml(

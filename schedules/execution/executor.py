@@ -222,13 +222,13 @@ class _Loader:
     def _step(self, number: int) -> BoundInstruction:
         program = self._program
         op, *row = (int(column[number]) for column in program.code)
-        source_buffer, source_offset, target_buffer, target_offset, length, to, origin, channel = row
+        source_buffer, source_offset, target_buffer, target_offset, length, to, origin, _ = row
         kind = Op(op)
         puts = takes = None
         if kind.sends or kind is Op.SIGNAL:
-            puts = self._end(fifo_of(op, self._rank, to, channel, sends=True), length, sends=True)
+            puts = self._end(fifo_of(program, number, sends=True), length, sends=True)
         if kind.receives or kind is Op.WAIT:
-            takes = self._end(fifo_of(op, self._rank, origin, channel, sends=False), length, sends=False)
+            takes = self._end(fifo_of(program, number, sends=False), length, sends=False)
         between = puts is not None or takes is not None
         reads: tuple[Any, ...] = ()
         writes = None

@@ -96,10 +96,11 @@ def capacities(tasks: Sequence[tuple[Fifos, int, int]]) -> dict[Fifo, int]:
     return dict(sorted(needed.items()))
 
 
-def fifo_of(op: int, rank: int, peer: int, channel: int, *, sends: bool) -> Fifo:
-    """Return the FIFO that an instruction of a rank sends into, or receives from."""
-    ends = (rank, peer) if sends else (peer, rank)
-    return Fifo(*ends, channel, op in (Op.SIGNAL, Op.WAIT))
+def fifo_of(program: Program, number: int, *, sends: bool) -> Fifo:
+    """Return the FIFO that an instruction sends into, or receives from."""
+    code, rank = program.code, int(program.rank[program.block_of[number]])
+    ends = (rank, int(code.to[number])) if sends else (int(code.origin[number]), rank)
+    return Fifo(*ends, int(code.channel[number]), code.op[number] in (Op.SIGNAL, Op.WAIT))
 
 
 def _messages(program: Program, *, sends: bool) -> dict[Fifo, tuple[int, ...]]:
@@ -110,9 +111,7 @@ def _messages(program: Program, *, sends: bool) -> dict[Fifo, tuple[int, ...]]:
     block_of: dict[Fifo, int] = {}
     units: dict[Fifo, list[int]] = {}
     for number in np.flatnonzero(is_end[code.op]).tolist():
-        block, op = int(program.block_of[number]), int(code.op[number])
-        peer = int((code.to if sends else code.origin)[number])
-        fifo = fifo_of(op, int(program.rank[block]), peer, int(code.channel[number]), sends=sends)
+        block, fifo = int(program.block_of[number]), fifo_of(program, number, sends=sends)
         if block_of.setdefault(fifo, block) != block:
             what = "sends into" if sends else "receives from"
             raise InputError(

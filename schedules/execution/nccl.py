@@ -19,7 +19,7 @@ from tutti.schedules.execution.data import RankData
 from tutti.schedules.execution.fifos import Fifo, fifo_of
 from tutti.schedules.execution.session import RepeatTimes, SessionTask, Settings
 from tutti.schedules.programs.layout import BufferLayout
-from tutti.schedules.programs.program import Buffer, Op, Program
+from tutti.schedules.programs.program import Buffer, Op, Program, table_of
 from tutti.topologies.errors import InputError
 
 
@@ -56,7 +56,9 @@ def rounds(program: Program) -> list[Round]:
         raise InputError(f"{program.name}: signals have no rounds")
     following = program.begin[:-1].copy()
     come: dict[Fifo, list[int]] = defaultdict(list)
-    takers = _takers(program)
+    takers: dict[Fifo, list[int]] = defaultdict(list)
+    for number in np.flatnonzero(table_of("receives")[code.op]).tolist():
+        takers[fifo_of(program, number, sends=False)].append(number)
     played: list[Round] = []
     while not done.all():
         now = Round()
@@ -68,13 +70,13 @@ def rounds(program: Program) -> list[Round]:
                 done[number] = True
                 following[program.block_of[number]] += 1
                 if Op(code.op[number]).receives:
-                    come[_fifo(program, number, sends=False)].pop(0)
+                    come[fifo_of(program, number, sends=False)].pop(0)
         sent = [number for number in now.local if Op(code.op[number]).sends]
         if not now.local:
             stuck = program.place(int(following[following < program.begin[1:]][0]))
             raise InputError(f"{program.name}: {stuck} waits forever")
         for number in sent:
-            fifo = _fifo(program, number, sends=True)
+            fifo = fifo_of(program, number, sends=True)
             taker = takers[fifo].pop(0)
             now.messages.append((number, taker))
             come[fifo].append(taker)
@@ -86,23 +88,7 @@ def _free(program: Program, number: int, done: np.ndarray, come: dict[Fifo, list
     waits = program.waits[program.wait_begin[number] : program.wait_begin[number + 1]]
     if not done[waits].all():
         return False
-    return not Op(program.code.op[number]).receives or bool(come[_fifo(program, number, sends=False)])
-
-
-def _fifo(program: Program, number: int, *, sends: bool) -> Fifo:
-    code = program.code
-    rank = int(program.rank[program.block_of[number]])
-    peer = int((code.to if sends else code.origin)[number])
-    return fifo_of(int(code.op[number]), rank, peer, int(code.channel[number]), sends=sends)
-
-
-def _takers(program: Program) -> dict[Fifo, list[int]]:
-    """Return the receiving instructions of each FIFO, in order."""
-    takers: dict[Fifo, list[int]] = defaultdict(list)
-    for number in range(len(program)):
-        if Op(program.code.op[number]).receives:
-            takers[_fifo(program, number, sends=False)].append(number)
-    return takers
+    return not Op(program.code.op[number]).receives or bool(come[fifo_of(program, number, sends=False)])
 
 
 def world() -> Any:
@@ -220,23 +206,19 @@ def _play(distributed: Any, task: SessionTask, settings: Settings) -> RepeatTime
         torch.cuda.synchronize()
         began = time.perf_counter()
         for now in played:
-            _exchange(distributed, player, now, rank, task.program, memory)
+            packets, code = player.work(now), task.program.code
+            own = task.program.rank[task.program.block_of]
+            calls = []
+            for send, take in now.messages:
+                if own[send] == rank:
+                    calls.append(distributed.P2POp(distributed.isend, packets[send], int(code.to[send])))
+                if own[take] == rank:
+                    message = memory.new_empty(player.size(take))
+                    player.put(take, message)
+                    calls.append(distributed.P2POp(distributed.irecv, message, int(code.origin[take])))
+            for request in distributed.batch_isend_irecv(calls) if calls else []:
+                request.wait()
         torch.cuda.synchronize()
         seconds.append(time.perf_counter() - began)
         data.check(memory.cpu().numpy(), due)
     return RepeatTimes(seconds[settings.warmup :], [])
-
-
-def _exchange(distributed: Any, player: Player, now: Round, rank: int, program: Program, memory: Any) -> None:
-    packets, code = player.work(now), program.code
-    own = program.rank[program.block_of]
-    calls = []
-    for send, take in now.messages:
-        if own[send] == rank:
-            calls.append(distributed.P2POp(distributed.isend, packets[send], int(code.to[send])))
-        if own[take] == rank:
-            message = memory.new_empty(player.size(take))
-            player.put(take, message)
-            calls.append(distributed.P2POp(distributed.irecv, message, int(code.origin[take])))
-    for request in distributed.batch_isend_irecv(calls) if calls else []:
-        request.wait()

@@ -23,9 +23,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tutti.schedules.files.document import FORMAT, KEYS, TRANSFER_COLUMNS, from_document, to_document, within
+from tutti.schedules.files.document import FORMAT, KEYS, TRANSFER_COLUMNS, from_document, to_document
 from tutti.schedules.schedule import Clock, Schedule
-from tutti.topologies.errors import InputError, suggestion
+from tutti.topologies.errors import InputError, suggestion, within
 from tutti.topologies.files import read_text
 from tutti.topologies.units import exact_number
 

@@ -12,7 +12,7 @@ be named by their ends.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -24,7 +24,7 @@ import numpy.typing as npt
 from tutti.schedules.byte_matrix import ByteMatrix
 from tutti.schedules.collective import Collective, Kind, collective, concurrent
 from tutti.schedules.schedule import MOST_CHUNKS, NO_COPY, Chunks, Clock, Routes, Schedule
-from tutti.topologies.errors import InputError, shortened, suggestion
+from tutti.topologies.errors import InputError, shortened, suggestion, within
 from tutti.topologies.exact import INT64_MAX, Int32Array, json_number
 from tutti.topologies.files import from_node_link, to_node_link
 from tutti.topologies.text import parse_topology
@@ -59,14 +59,6 @@ def lists_in(value: Any, where: str) -> list[list[Any]]:
         if not isinstance(links, list):
             raise InputError(f"{where}[{place}] is {shown(links)}; it must be a list")
     return value
-
-
-def within(where: str, make: Callable[[], Any]) -> Any:
-    """Return the result of `make`; its errors begin with `where`."""
-    try:
-        return make()
-    except InputError as error:
-        raise InputError(f"{where}: {error}") from None
 
 
 def integer(value: Any, low: int, high: int, where: str) -> int:
@@ -232,7 +224,11 @@ def schedule_of(header: Any, columns: Columns, where: str, lines: Sequence[int] 
             raise InputError(f"{where}: no key '{key}'")
     topology = _topology(header["topology"], where)
     what = read_collective(header["collective"], topology, f"{where}: collective")
-    clock = _clock(header["clock"], where)
+    value = header["clock"]
+    clocks = [str(clock) for clock in Clock]
+    if value not in clocks:
+        raise InputError(f"{where}: unknown clock {shown(value)}{suggestion(str(value), clocks)}")
+    clock = Clock(value)
     reader = _Columns(where, columns, lines)
     reader.check_names()
     count = integer(header.get("chunks", 1), 1, MOST_CHUNKS, f"{where}: chunks")
@@ -547,10 +543,8 @@ def read_collective(value: Any, topology: Topology, where: str) -> Collective:
         groups = [[integer(r, 0, num_ranks - 1, f"{where}: groups") for r in group] for group in lists]
     kind, given = str(document["kind"]), document.get("matrix")
     matrix = None if given is None else _matrix(given, f"{where}: matrix")
-    make = lambda: collective(  # noqa: E731
-        kind, num_ranks, root=root, shards=shards, groups=groups, matrix=matrix
-    )
-    return within(where, make)
+    how: dict[str, Any] = {"root": root, "shards": shards, "groups": groups, "matrix": matrix}
+    return within(where, lambda: collective(kind, num_ranks, **how))
 
 
 def _exact_list(value: Any, where: str) -> list[Fraction]:
@@ -579,10 +573,3 @@ def _parts(document: Mapping[str, Any], topology: Topology, where: str) -> list[
         read_collective(part, topology, f"{where}: parts[{place}]")
         for place, part in enumerate(document["parts"])
     ]
-
-
-def _clock(value: Any, where: str) -> Clock:
-    clocks = [str(clock) for clock in Clock]
-    if value not in clocks:
-        raise InputError(f"{where}: unknown clock {shown(value)}{suggestion(str(value), clocks)}")
-    return Clock(value)

@@ -28,7 +28,14 @@ import numpy.typing as npt
 from tutti.schedules.collective import Collective, Kind
 from tutti.schedules.cost import StepCost, link_loads, step_cost
 from tutti.schedules.files.document import check_counted, header_of, schedule_of
-from tutti.schedules.schedule import Chunks, Clock, Schedule, step_numbers
+from tutti.schedules.schedule import (
+    Chunks,
+    Clock,
+    Schedule,
+    joined_adds,
+    step_numbers,
+)
+from tutti.topologies.disk import writing
 from tutti.topologies.errors import InputError, Unsupported
 from tutti.topologies.exact import Int32Array, Int64Array, frozen
 from tutti.topologies.files import MOST_TEXT, check_length, opened
@@ -141,16 +148,12 @@ class RoundTable:
     def load(self) -> Schedule:
         """Return the whole table as a schedule in memory."""
         blocks = [block.rows for block in self.blocks()]
-        names = ("chunk", "route", "order", "reduce")
-        columns: dict[str, Any] = {}
-        for name in names:
-            parts = [getattr(block, name) for block in blocks]
-            if name == "reduce" and all(part is None for part in parts):
-                continue
-            empty = [np.zeros(len(b), bool) if p is None else p for b, p in zip(blocks, parts, strict=True)]
-            columns[name] = np.concatenate(empty)
-        columns["order"] = step_numbers(columns["order"])
-        return Schedule(self.topology, self.collective, Clock.STEP, self.chunks, **columns)
+        names = ("chunk", "route", "order")
+        chunk, route, order = (np.concatenate([getattr(block, name) for block in blocks]) for name in names)
+        columns = (chunk, route, step_numbers(order))
+        return Schedule(
+            self.topology, self.collective, Clock.STEP, self.chunks, *columns, reduce=joined_adds(blocks)
+        )
 
     def _spans(self) -> list[tuple[int, int]]:
         """Return the first and last round of each block; a table without rounds has one empty block."""
@@ -234,8 +237,7 @@ def width_of(chunks: int) -> np.dtype[np.unsignedinteger[Any]]:
 
 def nothing(width: np.dtype[Any]) -> np.unsignedinteger[Any]:
     """Return the number that stands for no chunk."""
-    number: np.unsignedinteger[Any] = np.iinfo(width).max + width.type(0)
-    return number
+    return np.iinfo(width).max + width.type(0)
 
 
 @dataclass(frozen=True)
@@ -314,15 +316,13 @@ class RoundWriter:
             _CHUNKS: len(table.chunks) // len(table.collective.items),
             _MADE: dict(made),
         }
-        try:
+        with writing(path):
             self.begin, self.rounds = self._continued(header)
             self.file = self.draft.open("r+b" if self.rounds else "wb")
             if not self.rounds:
                 self.begin = write_head(self.file, header)
             self.file.truncate(self.begin + self.rounds * self.row_bytes)
             self.file.seek(0, os.SEEK_END)
-        except OSError as error:
-            raise _unwritable(path, error) from None
 
     file: BinaryIO
 
@@ -351,20 +351,16 @@ class RoundWriter:
         InputError
             If it can't be written.
         """
-        try:
+        with writing(self.path):
             self.file.write(cells.tobytes())
-        except OSError as error:
-            raise _unwritable(self.path, error) from None
         self.rounds += 1
 
     def close(self, *, whole: bool) -> None:
         """Close the file; if it is complete, give it its name."""
-        try:
+        with writing(self.path):
             self.file.close()
             if whole:
                 self.draft.replace(self.path)
-        except OSError as error:
-            raise _unwritable(self.path, error) from None
 
 
 def read_rounds(path: Path | str) -> RoundTable:
@@ -408,10 +404,6 @@ def _read_frame(header: Any, per_item: Any, listed: int, where: str) -> Schedule
         raise InputError(f"{where}: {_CHUNKS} is {per_item!r}; it must be an integer")
     check_counted(frame.collective, per_item, listed, where)
     return frame.replace(chunks=Chunks.even(frame.collective, per_item))
-
-
-def _unwritable(path: Path, error: OSError) -> InputError:
-    return InputError(f"{path}: can't be written: {error.strerror or error}")
 
 
 def write_head(file: BinaryIO, header: Mapping[str, Any]) -> int:

@@ -11,6 +11,7 @@ identifies a schedule's content and names its file.
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import hashlib
 import io
@@ -40,6 +41,7 @@ from tutti.schedules.files.document import (
 )
 from tutti.schedules.files.rounds import SUFFIX
 from tutti.schedules.schedule import Schedule
+from tutti.topologies.disk import writing
 from tutti.topologies.errors import InputError
 from tutti.topologies.files import MOST_TEXT, check_length, exact_json, opened
 
@@ -179,15 +181,15 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     special = path.exists() and not path.is_file()
     draft = path if special else path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with draft.open("wb") as file:
-            write(file)
-        if not special:
-            draft.replace(path)
-    except OSError as error:
-        raise InputError(f"{path}: can't be written: {error.strerror or error}") from None
+        with writing(path):
+            with draft.open("wb") as file:
+                write(file)
+            if not special:
+                draft.replace(path)
     finally:
         if not special:
-            _remove(draft)
+            with contextlib.suppress(OSError):  # the error that matters is already raised
+                draft.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -261,13 +263,6 @@ def _of_form(forms: Mapping[str, Callable[..., _T]], path: Path | str) -> Callab
     *most, last = forms
     program = "; tutti import makes one of a program" if str(path).endswith(".xml") else ""
     raise InputError(f"{path}: a schedule file's name ends in {', '.join(most)} or {last}{program}")
-
-
-def _remove(draft: Path) -> None:
-    try:
-        draft.unlink(missing_ok=True)
-    except OSError:
-        return  # the error that matters is already raised
 
 
 def _write_json(schedule: Schedule, file: IO[bytes]) -> None:

@@ -163,7 +163,13 @@ def list_schedule(
     context, until = _Context(flow, size), now() + seconds
     if rules is not None:
         return context.schedule(rules)
-    rules = _searched(context, until)
+    best = context.tried(Rules(context.guess()))
+    for _ in range(TUNING.rounds):
+        before = best
+        best = improved(best, context.neighbours(best.rules, until), context.tried, patience=None)
+        if best is before:
+            break
+    rules = best.rules
     return context.schedule(rules, _nudged(context, rules, until))
 
 
@@ -237,17 +243,6 @@ class _Context:
                 if now() > until:
                     return
                 yield other
-
-
-def _searched(context: _Context, until: float) -> Rules:
-    """Return the best rules found; neighbours of the best so far are tried as long as one is better."""
-    best = context.tried(Rules(context.guess()))
-    for _ in range(TUNING.rounds):
-        before = best
-        best = improved(best, context.neighbours(best.rules, until), context.tried, patience=None)
-        if best is before:
-            break
-    return best.rules
 
 
 def _nudged(context: _Context, rules: Rules, until: float) -> FloatArray:

@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tutti.schedules.message_durations import Durations
-from tutti.topologies.exact import BoolArray, Int32Array, Int64Array
-from tutti.topologies.graphs.heaps import pop_event, push_event
+from tutti.topologies.exact import BoolArray, Int32Array, Int64Array, offsets_of
+from tutti.topologies.graphs.heaps import pop_event, push_event, stable_pass
 from tutti.topologies.kernels import kernel, leaf
 
 Amounts = npt.NDArray[Any]
@@ -52,8 +52,11 @@ class ListScheduleTransfers(NamedTuple):
     @property
     def reversed(self) -> ListScheduleTransfers:
         """The same transfers with time running backwards, so that all waits are reversed."""
-        need, first, follower = _transposed(self.first, self.follower)
-        return ListScheduleTransfers(self.route, need, first, follower, self.amount)
+        count, many = len(self.need), np.diff(self.first)
+        first = offsets_of(np.bincount(self.follower, minlength=count))
+        order = stable_pass(np.arange(len(self.follower)), self.follower, count)
+        follower = np.repeat(np.arange(count, dtype=np.int32), many)[order]
+        return ListScheduleTransfers(self.route, many.astype(np.int32), first, follower, self.amount)
 
 
 class TimedRoutes(NamedTuple):
@@ -342,22 +345,6 @@ def _fill_within(
         more, last = _fill(route, queues, amount, 0, sent, last)
         load += more
     return load, last
-
-
-@kernel
-def _transposed(first: Int64Array, follower: Int32Array) -> tuple[Int32Array, Int64Array, Int32Array]:
-    """Return the needs and the followers of all transfers if all arrows are reversed."""
-    count = len(first) - 1
-    offsets = np.zeros(count + 1, np.int64)
-    for after in follower:
-        offsets[after + 1] += 1
-    offsets = np.cumsum(offsets)
-    place, before = offsets[:-1].copy(), np.empty(len(follower), np.int32)
-    for transfer in range(count):
-        for after in follower[first[transfer] : first[transfer + 1]]:
-            before[place[after]] = transfer
-            place[after] += 1
-    return np.diff(first).astype(np.int32), offsets, before
 
 
 @kernel

@@ -64,7 +64,7 @@ class FlowEdges(NamedTuple):
 
 def edges_of(flow: Schedule) -> FlowEdges:
     """Return the edges of a flow schedule."""
-    count = np.ones(len(flow), dtype=np.int64) if flow.count is None else flow.count.astype(np.int64)
+    count = flow.counts
     row = np.repeat(np.arange(len(flow)), count)
     chunk = flow.chunk[row] + np.arange(len(row)) - offsets_of(count)[row]
     cells = [flow.route_source[flow.route], flow.route_target[flow.route]]
@@ -178,8 +178,11 @@ class CutFlow:
         piece = offsets_of(self.parts)[self.edges.chunk[edge]] + transfer - self.first[edge]
         route = transfers.route[transfer[sending.first[:-1]]]
         load = np.add.reduceat(table.size[piece], sending.first[:-1])
+        tick = Fraction(1)
+        while tick * RESOLUTION > seconds:
+            tick /= 10
         empty = self.flow.replace(
-            clock=Clock.TIME, chunks=table, tick=_tick(seconds), size=self.size, order=None, claims={}
+            clock=Clock.TIME, chunks=table, tick=tick, size=self.size, order=None, claims={}
         )
         grouped = Messages(message.astype(np.int32), route, np.zeros(len(load), np.int64), load)
         routes = self.flow.route_table
@@ -232,14 +235,6 @@ def in_messages(flow: Schedule, turn: Int64Array, size: Fraction) -> Schedule:
     cut = CutFlow(flow, edges, np.ones(len(flow.chunks), dtype=np.int64), size)
     longest = max(float(congestion(flow) * size), float(flow.topology.alpha.floats.max()))
     return cut.scheduled(sending, longest)
-
-
-def _tick(seconds: float) -> Fraction:
-    """Return a power of ten seconds, at least `RESOLUTION` of which are in `seconds`."""
-    tick = Fraction(1)
-    while tick * RESOLUTION > seconds:
-        tick /= 10
-    return tick
 
 
 def timed_routes(flow: Schedule) -> TimedRoutes:

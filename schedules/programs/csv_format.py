@@ -21,6 +21,5 @@ def write(schedule: Schedule, path: Path, options: NoOptions) -> dict[str, Any]:
     InputError
         If the file can't be written.
     """
-    text = to_csv(schedule)
-    write_text(path, text)
+    write_text(path, to_csv(schedule))
     return {"transfers": len(schedule)}

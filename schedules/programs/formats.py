@@ -50,8 +50,7 @@ class ProgramFormat:
     @property
     def options(self) -> type[Any]:
         """The class of the format's options."""
-        options: type[Any] = import_module(self.module).OPTIONS
-        return options
+        return import_module(self.module).OPTIONS
 
     def write(self, schedule: Schedule, path: Path, options: Any) -> dict[str, Any]:
         """Write a verified schedule, and return the facts that are printed.
@@ -61,8 +60,7 @@ class ProgramFormat:
         TuttiError
             If the format, or the program that loads it, can't represent the schedule; nothing is written.
         """
-        said: dict[str, Any] = import_module(self.module).write(schedule, path, options)
-        return said
+        return import_module(self.module).write(schedule, path, options)
 
     @property
     def ranged(self) -> bool:
@@ -71,8 +69,7 @@ class ProgramFormat:
 
     def loader(self, paths: Sequence[Path]) -> str:
         """Return shell lines that make a runtime load these files, or a text that says how it does."""
-        lines: str = import_module(self.module).loader(paths)
-        return lines
+        return import_module(self.module).loader(paths)
 
     def judge(self, path: Path, root: int | None, interleavings: int) -> None:
         """Judge the program in a file as its runtime executes it, for a format that is `ranged`.
@@ -97,8 +94,7 @@ class ProgramFormat:
         module = import_module(self.module)
         if not hasattr(module, "read"):
             raise InputError(f"format '{self.name}' is written only")
-        program: Program = module.read(path, root)
-        return program
+        return module.read(path, root)
 
     def check_imported(self) -> None:
         """Check that programs of this format can be converted to schedules.

@@ -65,8 +65,7 @@ def write(schedule: Schedule, path: Path, options: GoalOptions) -> dict[str, Any
     size = parse_size(options.size)
     tasks = tasks_of(schedule, size)
     unit, said = unit_bytes(tasks.units, size)
-    text = "".join(f"{line}\n" for line in _lines(tasks, unit, schedule))
-    write_text(path, text)
+    write_text(path, "".join(f"{line}\n" for line in _lines(tasks, unit, schedule)))
     return {"bytes": tasks.units * unit, "unit": unit, "parameters": _parameters(schedule.topology), **said}
 
 

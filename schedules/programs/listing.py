@@ -48,8 +48,7 @@ def write(schedule: Schedule, path: Path, options: ListingOptions) -> dict[str, 
         If the rank does not exist, or a switch multicasts or adds in the schedule.
     """
     program = options.lower(schedule)
-    text = to_listing(program, options.rank)
-    write_text(path, text)
+    write_text(path, to_listing(program, options.rank))
     return {"units": program.units, "instructions": len(program)}
 
 

@@ -165,7 +165,12 @@ def lower(
             full = np.isin(blocks.sending, long) | np.isin(blocks.receiving, long)
         if not full.any():
             break
-        spread = _spread_more(fifos, full, spread)
+        # Paths with a FIFO that is full, or in a block that is too long, get twice as many channels.
+        inside = fifos.of != NONE
+        paths = int(fifos.path.max()) + 1
+        more = np.ones(paths, dtype=np.int64) if len(spread) == 0 else spread.copy()
+        more[np.unique(fifos.path[inside][full[fifos.of[inside]]])] *= 2
+        spread = more
     if program is None:
         raise TooShallow(f"{name} does not fit: no order of its messages was found for {limits.depth} a FIFO")
     return program
@@ -250,15 +255,6 @@ def _ordered(
         if order.nodes is not None:
             return (flow, order.nodes), order.full
     return None, order.full
-
-
-def _spread_more(fifos: _Fifos, held: BoolArray, spread: Int64Array) -> Int64Array:
-    """Return the number of channels of each path, doubled for paths through a FIFO in `held`."""
-    inside = fifos.of != NONE
-    paths = int(fifos.path.max()) + 1
-    more = np.ones(paths, dtype=np.int64) if len(spread) == 0 else spread.copy()
-    more[np.unique(fifos.path[inside][held[fifos.of[inside]]])] *= 2
-    return more
 
 
 def _joined(moves: Moves, waiting: Waits, fifos: _Fifos) -> tuple[Int64Array, Int64Array, Int64Array]:

@@ -295,7 +295,9 @@ def _run(
                 return (reason, instruction, unit), order[:done]
             order[done] = instruction
             done += 1
-            for happened in _events(machine, instruction):
+            take, send = machine.take[instruction], machine.send[instruction]
+            sent, taken = count + send if send >= 0 else -1, count + connections + take if take >= 0 else -1
+            for happened in (instruction, sent, taken):
                 while happened >= 0 and waiting[happened] >= 0:
                     ready[num_ready] = waiting[happened]
                     num_ready += 1
@@ -320,18 +322,6 @@ def awaited(machine: ProgramArrays, state: State, depth: int, instruction: int) 
     if send >= 0 and not machine.signals[send] and state.num_sent[send] - state.num_taken[send] >= depth:
         return count + connections + send
     return NONE
-
-
-@kernel
-def _events(machine: ProgramArrays, instruction: int) -> tuple[int, int, int]:
-    """Return the events that the end of an instruction causes, numbered as in `_run`; -1: none."""
-    count, connections = len(machine.block), len(machine.signals)
-    take, send = machine.take[instruction], machine.send[instruction]
-    return (
-        instruction,
-        count + send if send >= 0 else -1,
-        count + connections + take if take >= 0 else -1,
-    )
 
 
 @kernel

@@ -276,8 +276,7 @@ def _in_units(
     chunk = np.repeat(np.arange(len(chunks)), parts)
     within = np.arange(len(chunk)) - position[chunk]
     amount = np.minimum(whole[chunk] - within * longest, longest)
-    count = np.ones(len(schedule), np.int64) if schedule.count is None else schedule.count.astype(np.int64)
-    first, last = position[schedule.chunk], position[schedule.chunk + count]
+    first, last = position[schedule.chunk], position[schedule.chunk + schedule.counts]
     read, arrive = _turns(schedule)
     rows = _CellTransfers(
         first,
@@ -285,7 +284,7 @@ def _in_units(
         schedule.route.astype(np.int64),
         simulated.message.astype(np.int64),
         np.zeros(len(schedule), np.int64),
-        np.zeros(len(schedule), np.bool_) if schedule.reduce is None else schedule.reduce,
+        schedule.adds,
         read,
         arrive,
         simulated.start[simulated.message],

@@ -25,7 +25,6 @@ from tutti.schedules.schedule import Schedule
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import common_divisor
 from tutti.topologies.options import Choice, Options, Whole
-from tutti.topologies.topology import Topology
 from tutti.topologies.units import GIGA, short
 
 Ring = tuple[int, ...]
@@ -118,9 +117,7 @@ def _round_trips(schedule: Schedule) -> tuple[dict[int, Ring], dict[int, Ring]]:
     """Return the rings of chunks that are forwarded only, and those of chunks that are added up."""
     ranks = schedule.topology.num_ranks
     onward: tuple[defaultdict[int, dict[int, int]], ...] = (defaultdict(dict), defaultdict(dict))
-    count = np.ones(len(schedule), np.int32) if schedule.count is None else schedule.count
-    adding = np.zeros(len(schedule), np.bool_) if schedule.reduce is None else schedule.reduce
-    columns = (schedule.chunk, count, schedule.source, schedule.target, adding)
+    columns = (schedule.chunk, schedule.counts, schedule.source, schedule.target, schedule.adds)
     for first, many, source, target, adds in zip(*(column.tolist() for column in columns), strict=True):
         for chunk in range(first, first + many):
             if source in onward[adds][chunk]:
@@ -158,7 +155,10 @@ class _Channel(NamedTuple):
 
 def _lines(schedule: Schedule, rings: dict[Ring, int], options: NcclGraphOptions) -> Iterator[str]:
     topology = schedule.topology
-    own = _own_ranks(topology, options.host)
+    hosts = np.zeros(topology.num_nodes, np.int32) if topology.hosts is None else topology.hosts
+    own = np.flatnonzero(hosts[: topology.num_ranks] == options.host).tolist()
+    if not own:
+        raise InputError(f"no host {options.host}; hosts are 0..{int(hosts[: topology.num_ranks].max())}")
     channels = [_channel(ring, own, options.host) for ring, many in rings.items() for _ in range(many)]
     nics = options.nics or len(own)
     alone = len(own) == topology.num_ranks
@@ -191,15 +191,6 @@ def _lines(schedule: Schedule, rings: dict[Ring, int], options: NcclGraphOptions
             yield "    </channel>"
         yield "  </graph>"
     yield "</graphs>"
-
-
-def _own_ranks(topology: Topology, host: int) -> list[int]:
-    """Return the ranks of a host; in a network without hosts, all ranks."""
-    hosts = np.zeros(topology.num_nodes, np.int32) if topology.hosts is None else topology.hosts
-    own = np.flatnonzero(hosts[: topology.num_ranks] == host).tolist()
-    if not own:
-        raise InputError(f"no host {host}; hosts are 0..{int(hosts[: topology.num_ranks].max())}")
-    return [int(rank) for rank in own]
 
 
 def _channel(ring: Ring, own: list[int], host: int) -> _Channel:

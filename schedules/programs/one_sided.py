@@ -192,14 +192,7 @@ class _Translation:
             ]
             for rank, of_rank in enumerate(ranks)
         ]
-        return Program.of(
-            old.collective,
-            old.units,
-            without_needless_waits(blocks),
-            in_place=old.in_place,
-            scratch=self.scratch,
-            name=old.name,
-        )
+        return old.with_blocks(without_needless_waits(blocks), self.scratch)
 
     def _handshakes(self, numbers: range) -> tuple[list[Instruction], list[Instruction]]:
         """Return a block's first and last instructions: a receiver signals, a sender waits for that."""
@@ -331,7 +324,7 @@ def with_proxies(program: Program, proxied: BoolArray) -> Program:
     """
     ranks = []
     for rank in range(program.num_ranks):
-        blocks = blocks_of(program, rank)
+        blocks = program.blocks(rank)
         proxies: dict[tuple[int, int], list[Instruction]] = {}
         for number, block in enumerate(blocks):
             for step, one in enumerate(block):
@@ -342,19 +335,4 @@ def with_proxies(program: Program, proxied: BoolArray) -> Program:
                     proxy.append(one._replace(waits=((number, step),)))
                     block[step] = Instruction(Op.NOP, waits=one.waits)
         ranks.append([*blocks, *proxies.values()])
-    return Program.of(
-        program.collective,
-        program.units,
-        ranks,
-        in_place=program.in_place,
-        scratch=program.scratch.tolist(),
-        name=program.name,
-    )
-
-
-def blocks_of(program: Program, rank: int) -> Blocks:
-    """Return the instructions of each block of a rank."""
-    numbers = [
-        range(*program.begin[block : block + 2]) for block in range(*program.first_block[rank : rank + 2])
-    ]
-    return [[program.instruction(number) for number in of_block] for of_block in numbers]
+    return program.with_blocks(ranks)

@@ -34,15 +34,6 @@ class Waits(NamedTuple):
     readers: Int32Array
 
 
-class _Accesses(NamedTuple):
-    """The first units that each move reads, writes and adds (-1 for none), and the number of units."""
-
-    read: Int64Array
-    write: Int64Array
-    add: Int64Array
-    length: Int64Array
-
-
 def waits(moves: Moves) -> Waits:
     """Return the nodes that each node waits for on its rank, in the replay's order."""
     layout = moves.layout
@@ -51,7 +42,7 @@ def waits(moves: Moves) -> Waits:
         base = layout.base[rank, np.maximum(places.buffer, 0)]
         return np.where(places.buffer == NONE, NONE, base + places.offset)
 
-    accesses = _Accesses(
+    accesses = (
         units(moves.source, moves.read),
         units(moves.target, moves.write),
         units(moves.target, moves.add),
@@ -80,7 +71,7 @@ class _LastAccesses(NamedTuple):
 
 @kernel
 def _waits(
-    events: Int64Array, begin: Int64Array, accesses: _Accesses, sent: BoolArray, memory: int
+    events: Int64Array, begin: Int64Array, accesses: tuple[Int64Array, ...], sent: BoolArray, memory: int
 ) -> tuple[Int64Array, Int64Array, Int32Array]:
     """Return pairs (the node that waits, the node it waits for), and the number of readers of each node."""
     read, write, add, length = accesses
@@ -142,10 +133,7 @@ def _overwrite(
 def _append(table: Int64Array, used: int, first: int, second: int) -> tuple[Int64Array, int]:
     """Append a pair to a table, whose length doubles when it is full."""
     if used == len(table):
-        longer = np.empty((2 * used, 2), dtype=np.int64)
-        for row in range(used):
-            longer[row, 0], longer[row, 1] = table[row, 0], table[row, 1]
-        table = longer
+        table = np.concatenate((table, np.empty_like(table)))
     table[used, 0], table[used, 1] = first, second
     return table, used + 1
 

@@ -30,6 +30,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -262,6 +263,18 @@ class Program:
         steps = [(int(b) - first, int(w - self.begin[b])) for b, w in zip(blocks, waits, strict=True)]
         source, target = Address(row[1], row[2]), Address(row[3], row[4])
         return Instruction(Op(row[0]), source, target, row[5], row[6], row[7], row[8], tuple(steps))
+
+    def blocks(self, rank: int) -> list[list[Instruction]]:
+        """Return the instructions of each block of a rank."""
+        bounds = pairwise(self.begin[self.first_block[rank] : self.first_block[rank + 1] + 1].tolist())
+        return [[self.instruction(number) for number in range(*block)] for block in bounds]
+
+    def with_blocks(
+        self, ranks: Sequence[Sequence[Iterable[Instruction]]], scratch: Sequence[int] | None = None
+    ) -> Program:
+        """Return a program with other blocks for each rank, and perhaps another scratch; see `of`."""
+        sizes, place = self.scratch.tolist() if scratch is None else scratch, self.in_place
+        return Program.of(self.collective, self.units, ranks, in_place=place, scratch=sizes, name=self.name)
 
     def with_awaited_first(self) -> Program:
         """Return the program with the awaited blocks of each rank before its other blocks."""

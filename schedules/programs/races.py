@@ -172,8 +172,6 @@ def _note(
         if machine.block[wait] == machine.block[earlier] and wait >= earlier:
             return pairs, count
     if count == len(pairs):
-        longer = np.empty((2 * count, 2), dtype=np.int32)
-        longer[:count] = pairs
-        pairs = longer
+        pairs = np.concatenate((pairs, np.empty_like(pairs)))
     pairs[count, 0], pairs[count, 1] = earlier, later
     return pairs, count + 1

@@ -57,6 +57,10 @@ _Path = tuple[tuple[int, int, int], ...]
 """FIFOs in the order of a path, each as (source, target, channel)."""
 
 
+_Edges = tuple[Int64Array, Int64Array, BoolArray]
+"""Pairs of rows, earlier and later, and whether the later needs the earlier's data, or may share its step."""
+
+
 class _TransferRow(NamedTuple):
     """A transfer of `units` units, beginning with `first`."""
 
@@ -151,14 +155,6 @@ def implied_network(
     return Topology.from_links(program.name, program.num_ranks, links)
 
 
-class _Edges(NamedTuple):
-    """Pairs of rows in order: with `data` the later needs the earlier's data, else they may share a step."""
-
-    before: Int64Array
-    after: Int64Array
-    data: BoolArray
-
-
 class _Replay:
     """The replay: the values in memory, instruction by instruction, and the rows that follow from them.
 
@@ -232,7 +228,7 @@ class _Replay:
         before, after = self.row_of[pieces[:, 0]], self.row_of[pieces[:, 1]]
         kept = (before != NONE) & (after != NONE) & (before != after)
         keys = np.unique(np.stack([before, after, pieces[:, 2]])[:, kept], axis=1)
-        return _Edges(keys[0], keys[1], keys[2].astype(np.bool_))
+        return keys[0], keys[1], keys[2].astype(np.bool_)
 
     def _play(self, number: int, op: Op, length: int) -> None:
         if op is Op.NOP:
@@ -329,13 +325,10 @@ class _Replay:
                 self.rows.append(_TransferRow(path, unit, 1, reduce))
             last = path, unit + 1, reduce
             self.row_of[piece] = len(self.rows) - 1
-            self._written(rank, unit, piece, copy=not reduce)
-
-    def _written(self, rank: int, unit: int, piece: int, *, copy: bool) -> None:
-        self.found += [(reader, piece, False) for reader in self.readers[rank].pop(unit, ())]
-        if unit in self.writer[rank]:
-            self.found.append((self.writer[rank][unit], piece, copy))
-        self.writer[rank][unit] = piece
+            self.found += [(reader, piece, False) for reader in self.readers[rank].pop(unit, ())]
+            if unit in self.writer[rank]:
+                self.found.append((self.writer[rank][unit], piece, not reduce))
+            self.writer[rank][unit] = piece
 
     def _unsupported(self, number: int, what: str) -> Unsupported:
         place = self.program.place(number)

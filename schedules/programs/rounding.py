@@ -43,8 +43,7 @@ def rounded(schedule: Schedule, grain: int = GRAIN) -> Schedule:
     place = offsets_of(kept)
     of = chunks.copy_of
     copies = None if of is None else np.where(of == NO_COPY, NO_COPY, place[of])[kept]
-    many = np.ones(len(schedule), np.int64) if schedule.count is None else schedule.count.astype(np.int64)
-    first, last = place[schedule.chunk], place[schedule.chunk + many]
+    first, last = place[schedule.chunk], place[schedule.chunk + schedule.counts]
     rows = last > first
     result = schedule.taking(
         rows,

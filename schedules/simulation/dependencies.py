@@ -20,7 +20,8 @@ import numpy as np
 
 from tutti.schedules.message_durations import Messages, transfer_ticks
 from tutti.schedules.schedule import Clock, Schedule, TransferColumns
-from tutti.topologies.exact import NONE, Int32Array, Int64Array
+from tutti.topologies.exact import NONE, Int32Array, Int64Array, IntArray, offsets_of
+from tutti.topologies.graphs.heaps import stable_pass
 from tutti.topologies.kernels import kernel
 
 _FIRST_EDGES = 1024
@@ -58,14 +59,6 @@ class _Moments(NamedTuple):
     done: Int64Array
 
 
-class _ItemOrder(NamedTuple):
-    """Rows by item, in the order of reading and of arrival; `begin` has the offsets of items in both."""
-
-    begin: Int64Array
-    reads: Int32Array
-    writes: Int32Array
-
-
 class _Places(NamedTuple):
     """The ends of each route, the first chunk of each item, and the original of each copy."""
 
@@ -95,12 +88,13 @@ def dependencies(schedule: Schedule, grouped: Messages) -> Dependencies:
         if _note_writers(rows, places.target, grouped.of_row, writer):
             return _connect_single(rows, places.source, moments, writer)
     item = chunks.item[schedule.chunk]
-    begin, reads = _by_item(item, np.arange(len(schedule), dtype=np.int32), len(chunks.first) - 1)
-    writes = reads
+    items = len(chunks.first) - 1
+    begin = offsets_of(np.bincount(item, minlength=items))
+    reads = writes = stable_pass(np.arange(len(schedule), dtype=np.int32), item, items)
     if schedule.clock is Clock.TIME:
         arriving = np.argsort(moments.done[grouped.of_row], kind="stable").astype(np.int32)
-        _, writes = _by_item(item, arriving, len(chunks.first) - 1)
-    return _connect(_ItemOrder(begin, reads, writes), rows, places, moments, nodes)
+        writes = stable_pass(arriving, item, items)
+    return _connect((begin, reads, writes), rows, places, moments, nodes)
 
 
 def _visibility(schedule: Schedule, grouped: Messages) -> tuple[Int64Array, Int64Array]:
@@ -110,23 +104,6 @@ def _visibility(schedule: Schedule, grouped: Messages) -> tuple[Int64Array, Int6
     # A message reads what is done one step earlier or, in the flow clock, one place earlier in the table.
     done = grouped.order if schedule.clock is Clock.STEP else np.arange(len(grouped), dtype=np.int64)
     return done - 1, done
-
-
-@kernel(light=1)
-def _by_item(item: Int32Array, rows: Int32Array, num_items: int) -> tuple[Int64Array, Int32Array]:
-    """Sort `rows` by item, stably: offsets (items + 1,) and the rows."""
-    begin = np.zeros(num_items + 1, dtype=np.int64)
-    for row in range(len(item)):
-        begin[item[row] + 1] += 1
-    for number in range(num_items):
-        begin[number + 1] += begin[number]
-    place = begin[:-1].copy()
-    result = np.empty(len(rows), dtype=np.int32)
-    for position in range(len(rows)):
-        number = item[rows[position]]
-        result[place[number]] = rows[position]
-        place[number] += 1
-    return begin, result
 
 
 @kernel(light=1)
@@ -178,7 +155,7 @@ def _connect_single(
 
 @kernel(light=1)
 def _connect(
-    order: _ItemOrder,
+    order: tuple[Int64Array, IntArray, IntArray],
     rows: TransferColumns,
     places: _Places,
     moments: _Moments,
@@ -237,11 +214,7 @@ def _connect(
 
 @kernel
 def _doubled(array: Int32Array) -> Int32Array:
-    """Return an array of twice the length that begins with this one."""
-    longer = np.empty(2 * len(array), dtype=array.dtype)
-    for place in range(len(array)):
-        longer[place] = array[place]
-    return longer
+    return np.concatenate((array, np.empty_like(array)))
 
 
 @kernel

@@ -36,7 +36,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple
 
 import numpy as np
 
@@ -164,8 +163,14 @@ def simulate(schedule: Schedule, size: Fraction | int, options: SimulationOption
         If the size is not positive, if there are slices in another clock than flow, if there are 2^31
         hops or more, or if messages wait for each other in a cycle (which no legal schedule does).
     """
-    links = _links(schedule, size, options)
-    return _in_order(schedule, size, options, links) or _run(schedule, size, options, links)[0]
+    links, rate = timed = _links(schedule, size, options)
+    alpha, sending = links["alpha"].copy(), links["sending"].copy()
+    times = in_order(schedule, alpha, sending, overlap_alpha=options.overlap_alpha)
+    if times is None:
+        return _run(schedule, size, options, timed)[0]
+    for ticks in (times.start, times.finish, times.busy):
+        ticks /= rate
+    return _simulation(schedule, size, times)
 
 
 def _gamma(schedule: Schedule, options: SimulationOptions) -> Fraction:
@@ -173,19 +178,6 @@ def _gamma(schedule: Schedule, options: SimulationOptions) -> Fraction:
     if schedule.reduce is None:
         return Fraction(0)
     return schedule.topology.gamma if options.gamma is None else Fraction(options.gamma)
-
-
-def _further_connections(schedule: Schedule) -> Int64Array:
-    """Return the number of connections of each link beyond the first, int64, shape (links,); 0 between ranks.
-
-    A connection is a source and a destination of messages over the link.
-    """
-    topology, table = schedule.topology, schedule.route_table
-    route = np.repeat(np.arange(len(table)), np.diff(table.offsets))
-    taken = np.stack([table.links, schedule.route_source[route], schedule.route_target[route]])
-    link, *_ = np.unique(taken[:, np.isin(route, schedule.route)], axis=1)
-    further = np.maximum(np.bincount(link, minlength=topology.num_links) - 1, 0)
-    return np.where(np.maximum(topology.source, topology.target) < topology.num_ranks, 0, further)
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,54 +243,32 @@ def watch(
     return simulation, Holding(on, begin / rate, end, schedule.topology.num_links, message, load * unit)
 
 
-class _LinkTable(NamedTuple):
-    """The table of links, and of ranks if reducing takes time, in ticks; and the ticks per second."""
-
-    table: Table
-    rate: float
-
-
 def _run(
-    schedule: Schedule, size: Fraction | int, options: SimulationOptions, timed: _LinkTable
+    schedule: Schedule, size: Fraction | int, options: SimulationOptions, timed: tuple[Table, float]
 ) -> tuple[Simulation, Table, Table]:
     """Return the simulation, and the final tables of hops and messages."""
     links, rate = timed
     grouped = messages(schedule)
     hops, sent, turns = _hops_and_messages(schedule, grouped, options.slices, links)
-    waiters, edges = _waiters_and_edges(schedule, grouped, options.slices)
+    waits = dependencies(schedule, grouped)
+    waiters = np.recarray(len(waits.pending) * options.slices, dtype=WAITER)
+    waiters["left"] = np.repeat(waits.pending, options.slices)
+    waiters["edge"] = np.repeat(waits.head, options.slices)
+    edges = np.recarray(len(waits.waiting), dtype=EDGE)
+    edges["next"] = waits.following
+    edges["waiter"] = waits.waiting
     waiters["hop"][: len(sent) - 1] = sent["hop"][:-1]
     most, state = len(sent) + len(links), np.empty(3, np.int64)
     tables = Tables(hops, sent, links, turns, waiters, edges, np.empty(most), np.empty(most, np.int64), state)
     run(tables, options.slices, options.store_and_forward, options.overlap_alpha)
     finish = sent["finish"][:-1] / rate
-    _check_complete(finish, grouped, options.slices)
+    stuck = np.flatnonzero(np.isnan(finish))
+    if len(stuck):
+        row = int(np.flatnonzero(grouped.of_row == stuck[0] // options.slices)[0])
+        raise InputError(f"transfer {row} never starts: messages wait for each other in a cycle")
     busy = links["busy"][: schedule.topology.num_links] / rate
     times = EventTimes(sent["start"][:-1] / rate, finish, busy, grouped.of_row * np.int32(options.slices))
     return _simulation(schedule, size, times), hops, sent
-
-
-def _check(schedule: Schedule, size: Fraction | int, options: SimulationOptions) -> None:
-    if size <= 0:
-        raise InputError(f"size {size} B; it must be positive")
-    if options.slices > 1 and schedule.clock is not Clock.FLOW:
-        raise InputError(
-            f"{options.slices} slices in the {schedule.clock} clock; only flow schedules are pipelined"
-        )
-
-
-def _in_order(
-    schedule: Schedule, size: Fraction | int, options: SimulationOptions, timed: _LinkTable
-) -> Simulation | None:
-    """Return the simulation of a schedule that needs no event loop (`in_order`), or None."""
-    links, rate = timed
-    times = in_order(
-        schedule, links["alpha"].copy(), links["sending"].copy(), overlap_alpha=options.overlap_alpha
-    )
-    if times is None:
-        return None
-    for ticks in (times.start, times.finish, times.busy):
-        ticks /= rate
-    return _simulation(schedule, size, times)
 
 
 def _simulation(schedule: Schedule, size: Fraction | int, times: EventTimes) -> Simulation:
@@ -307,12 +277,17 @@ def _simulation(schedule: Schedule, size: Fraction | int, times: EventTimes) -> 
     return Simulation(time=float(times.finish.max(initial=0.0)), bytes=crossed, **times._asdict())
 
 
-def _links(schedule: Schedule, size: Fraction | int, options: SimulationOptions) -> _LinkTable:
+def _links(schedule: Schedule, size: Fraction | int, options: SimulationOptions) -> tuple[Table, float]:
     """Return the table of links for a slice of M = `size`, followed by the ranks if γ is not 0.
 
     The tick divides every α and the times of a load of 1.
     """
-    _check(schedule, size, options)
+    if size <= 0:
+        raise InputError(f"size {size} B; it must be positive")
+    if options.slices > 1 and schedule.clock is not Clock.FLOW:
+        raise InputError(
+            f"{options.slices} slices in the {schedule.clock} clock; only flow schedules are pipelined"
+        )
     alpha, bandwidth = schedule.topology.alpha, schedule.topology.bandwidth
     common = int(np.gcd.reduce(alpha.numerators))
     distinct, which = np.unique(bandwidth.numerators, return_inverse=True)
@@ -327,12 +302,17 @@ def _links(schedule: Schedule, size: Fraction | int, options: SimulationOptions)
     links = np.zeros(len(bandwidth) + ranks, dtype=LINK).view(np.recarray)
     links["sending"][: len(bandwidth)] = np.array([float(time * rate) for time in seconds])[which]
     if share:
-        further = _further_connections(schedule)
+        topology, table = schedule.topology, schedule.route_table
+        route = np.repeat(np.arange(len(table)), np.diff(table.offsets))
+        taken = np.stack([table.links, schedule.route_source[route], schedule.route_target[route]])
+        link, *_ = np.unique(taken[:, np.isin(route, schedule.route)], axis=1)
+        further = np.maximum(np.bincount(link, minlength=topology.num_links) - 1, 0)
+        further = np.where(np.maximum(topology.source, topology.target) < topology.num_ranks, 0, further)
         links["sending"][: len(bandwidth)] *= float(share.denominator) + float(share.numerator) * further
     links["alpha"][: len(bandwidth)] = alpha.numerators // (common or 1) * float(units[0] * rate)
     links["sending"][len(bandwidth) :] = float(units[1] * rate)
     links["reducer"][len(bandwidth) :] = True
-    return _LinkTable(links, float(rate))
+    return links, float(rate)
 
 
 def _hops_and_messages(
@@ -340,7 +320,11 @@ def _hops_and_messages(
 ) -> tuple[Table, Table, Table]:
     """Return the tables of hops, of messages and of the links' turns; set the first turn of each link."""
     route = np.repeat(grouped.route, slices)
-    reduced = np.repeat(_reduced(schedule, grouped, links), slices)
+    reduced = np.zeros(len(grouped), dtype=np.int64)
+    if schedule.reduce is not None and links["reducer"].any():
+        rows = np.flatnonzero(schedule.reduce & (schedule.target < schedule.topology.num_ranks))
+        np.add.at(reduced, grouped.of_row[rows], schedule.load[rows])
+    reduced = np.repeat(reduced, slices)
     length = np.diff(schedule.route_table.offsets)[route] + (reduced > 0)
     begin = offsets_of(length)
     if begin[-1] > MOST_HOPS:
@@ -361,26 +345,6 @@ def _hops_and_messages(
     sent["reduced"][:-1] = reduced
     sent["hop"] = begin
     return hops, sent, turns
-
-
-def _waiters_and_edges(schedule: Schedule, grouped: Messages, slices: int) -> tuple[Table, Table]:
-    waits = dependencies(schedule, grouped)
-    waiters = np.recarray(len(waits.pending) * slices, dtype=WAITER)
-    waiters["left"] = np.repeat(waits.pending, slices)
-    waiters["edge"] = np.repeat(waits.head, slices)
-    edges = np.recarray(len(waits.waiting), dtype=EDGE)
-    edges["next"] = waits.following
-    edges["waiter"] = waits.waiting
-    return waiters, edges
-
-
-def _reduced(schedule: Schedule, grouped: Messages, links: Table) -> Int64Array:
-    """Return the load of each message that a rank takes time to reduce, int64, shape (messages,)."""
-    reduced = np.zeros(len(grouped), dtype=np.int64)
-    if schedule.reduce is not None and links["reducer"].any():
-        rows = np.flatnonzero(schedule.reduce & (schedule.target < schedule.topology.num_ranks))
-        np.add.at(reduced, grouped.of_row[rows], schedule.load[rows])
-    return reduced
 
 
 def _hop_links(schedule: Schedule, route: Int32Array, begin: Int64Array, reducing: BoolArray) -> Int32Array:
@@ -414,10 +378,3 @@ def _turn_keys(
             np.repeat(grouped.order, np.diff(begin)) + durations.enter[entry], kind="stable"
         )
     return np.where(reducer, 0, np.arange(begin[-1])), sequence
-
-
-def _check_complete(finish: FloatArray, grouped: Messages, slices: int) -> None:
-    stuck = np.flatnonzero(np.isnan(finish))
-    if len(stuck):
-        row = int(np.flatnonzero(grouped.of_row == stuck[0] // slices)[0])
-        raise InputError(f"transfer {row} never starts: messages wait for each other in a cycle")

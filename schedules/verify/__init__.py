@@ -46,7 +46,7 @@ from tutti.schedules.verify.replay import (
     reduction_error,
 )
 from tutti.schedules.verify.table import VerificationError, check_table, chunk_name, wrong_transfer
-from tutti.schedules.verify.timing import Clash, ReplaySpans, first_clash, spans, timing
+from tutti.schedules.verify.timing import ReplaySpans, first_clash, spans, timing
 from tutti.topologies.errors import TuttiError, suggestion
 from tutti.topologies.exact import Int64Array
 
@@ -77,7 +77,9 @@ def verify(schedule: Schedule | RoundTable) -> None:
     turns = spans(schedule, when)
     fault = first_fault(schedule, turns)
     if clash is not None and (fault is None or (turns.reading(clash.row), clash.row) <= fault[:2]):
-        raise _overlap(schedule, clash)
+        name = schedule.topology.link_name(clash.link)
+        what = f"overlapping use of link {name}, which transfer {clash.other} still holds"
+        raise wrong_transfer(schedule, clash.row, None, what)
     if fault is not None:
         raise _fault_error(schedule, turns, fault)
     check_claims(schedule)
@@ -100,13 +102,6 @@ def verify_answer(answer: Any, problem: Problem, who: str) -> Schedule:
         raise TuttiError(f"{who} answered another problem: {made}, not {asked}")
     verify(answer)
     return answer
-
-
-def _overlap(schedule: Schedule, clash: Clash) -> VerificationError:
-    name = schedule.topology.link_name(clash.link)
-    return wrong_transfer(
-        schedule, clash.row, None, f"overlapping use of link {name}, which transfer {clash.other} still holds"
-    )
 
 
 def _verify_blocks(table: RoundTable) -> None:
@@ -153,9 +148,8 @@ def _rows_of(table: RoundTable, chunk: int) -> tuple[Schedule, Int64Array]:
     for first_row, block in table.blocks():
         rows = np.flatnonzero(block.chunk == chunk)
         numbers.append(rows + first_row)
-        reduces = np.zeros(len(rows), bool) if block.reduce is None else block.reduce[rows]
         order = np.zeros(0, np.uint32) if block.order is None else block.order[rows]
-        parts.append((block.chunk[rows], block.route[rows], order, reduces))
+        parts.append((block.chunk[rows], block.route[rows], order, block.adds[rows]))
     chunks, route, order, reduces = (np.concatenate(column) for column in zip(*parts, strict=True))
     extract = Schedule(
         table.topology, table.collective, Clock.STEP, table.chunks, chunks, route, order, reduce=reduces

@@ -193,14 +193,15 @@ def _play_bits(
             first, length = _run(table, row, low, high)
             if not delivers:
                 node = table.source[table.route[row]]
-                place = _first_clear(held, node * width + first, length)
-                if place >= 0:
-                    return span, row, low + first + place, node, NOT_HELD
+                for chunk in range(first, first + length):
+                    if not _get(held, node * width + chunk):
+                        return span, row, low + chunk, node, NOT_HELD
             if delivers or turns.each:
                 node = table.target[table.route[row]]
-                place = _fill(held, node * width + first, length)
-                if place >= 0:
-                    return span, row, low + first + place, node, TWICE
+                for chunk in range(first, first + length):
+                    if _get(held, node * width + chunk):
+                        return span, row, low + chunk, node, TWICE
+                    _set(held, node * width + chunk)
     return 0, 0, 0, 0, NONE
 
 
@@ -211,25 +212,6 @@ def _run(table: _TransferTable, row: int, low: int, high: int) -> tuple[int, int
     end = begin + (1 if len(table.runs) == 0 else table.runs[row])
     first, last = max(begin, low), min(end, high)
     return first - low, max(last - first, 0)
-
-
-@kernel
-def _first_clear(bits: ByteArray, begin: int, length: int) -> int:
-    """Return the place of the first of `length` bits that is not set, or -1."""
-    for place in range(length):
-        if not _get(bits, begin + place):
-            return place
-    return NONE
-
-
-@kernel
-def _fill(bits: ByteArray, begin: int, length: int) -> int:
-    """Set `length` bits; stop at a bit that is set and return its place, otherwise -1."""
-    for place in range(length):
-        if _get(bits, begin + place):
-            return place
-        _set(bits, begin + place)
-    return NONE
 
 
 @kernel(light=1)
@@ -341,16 +323,23 @@ def _play_runs(
         first, length = _run(table, row, low, low + held.shape[1])
         unit = unit_at(table.units, row) + low + first - table.chunk[row]
         if not does[0]:
-            node = table.source[table.route[row]]
-            place = _take(held[node], table.copy_of, (first, length, low), read, unit)
-            if place >= 0:
-                return row, low + first + place
+            source = held[table.source[table.route[row]]]
+            for place in range(length):
+                word = _value(source, table.copy_of, first + place, low)
+                if word == EMPTY:
+                    return row, low + first + place
+                read[(unit + place) & (len(read) - 1)] = word
         if does[0] or does[1]:
-            node = table.target[table.route[row]]
+            target = held[table.target[table.route[row]]]
             reduces = len(table.reduce) > 0 and table.reduce[row]
-            place = _give(held[node], table.copy_of, (first, length, low), read, unit, reduces)
-            if place >= 0:
-                return row, low + first + place
+            for place in range(length):
+                word = read[(unit + place) & (len(read) - 1)]
+                before = _value(target, table.copy_of, first + place, low)
+                if reduces:
+                    word = plus(before, word)
+                elif word == before:
+                    return row, low + first + place
+                target[first + place] = word
     return NONE, NONE
 
 
@@ -360,45 +349,6 @@ def _value(held: UInt64Array, copy_of: Int32Array, chunk: int, low: int) -> np.u
     while held[chunk] == EMPTY and len(copy_of) > 0 and copy_of[low + chunk] >= 0:
         chunk = copy_of[low + chunk] - low
     return held[chunk]
-
-
-@kernel
-def _take(
-    held: UInt64Array, copy_of: Int32Array, run: tuple[int, int, int], read: UInt64Array, unit: int
-) -> int:
-    """Read the words of a run (first, length, low) into the ring `read` from `unit` on.
-
-    Stop at an empty word and return its place, otherwise -1.
-    """
-    first, length, low = run
-    for place in range(length):
-        word = _value(held, copy_of, first + place, low)
-        if word == EMPTY:
-            return place
-        read[(unit + place) & (len(read) - 1)] = word
-    return NONE
-
-
-@kernel
-def _give(
-    held: UInt64Array,
-    copy_of: Int32Array,
-    run: tuple[int, int, int],
-    read: UInt64Array,
-    unit: int,
-    reduces: bool,
-) -> int:
-    """Deliver words from the ring; stop at a word that is held already and return its place, otherwise -1."""
-    first, length, low = run
-    for place in range(length):
-        word = read[(unit + place) & (len(read) - 1)]
-        before = _value(held, copy_of, first + place, low)
-        if reduces:
-            word = plus(before, word)
-        elif word == before:
-            return place
-        held[first + place] = word
-    return NONE
 
 
 @kernel(light=1)
@@ -529,14 +479,10 @@ def _replay(
 ) -> dict[tuple[int, int], _NodeValue]:
     """Return the final values at each node of a chunk that some ranks contribute to, and of its copies."""
     of = schedule.chunks.copy_of
-    rows = _rows_of(schedule, copies)
-    first = schedule.chunk[rows]
-    last = first + (1 if schedule.count is None else schedule.count[rows])
-    sources, targets = (
-        schedule.route_source[schedule.route[rows]],
-        schedule.route_target[schedule.route[rows]],
-    )
-    reduces = np.zeros(len(rows), dtype=bool) if schedule.reduce is None else schedule.reduce[rows]
+    count = schedule.counts
+    rows = np.flatnonzero((schedule.chunk <= copies[-1]) & (copies[0] - schedule.chunk < count))
+    first, last = schedule.chunk[rows], (schedule.chunk + count)[rows]
+    sources, targets, reduces = schedule.source[rows], schedule.target[rows], schedule.adds[rows]
     own = np.eye(len(givers), dtype=np.int8)
     held = {(rank, copies[0]): _NodeValue(own[place]) for place, rank in enumerate(givers)}
     read: dict[tuple[int, int], _NodeValue] = {}
@@ -558,12 +504,6 @@ def _replay(
                     added = bool(reduces[index]) and before is not None
                     held[target, copy] = before.plus(value, (span, row)) if added and before else value
     return held
-
-
-def _rows_of(schedule: Schedule, copies: list[int]) -> Int64Array:
-    """Return the rows that carry a chunk or a copy of it."""
-    count = 1 if schedule.count is None else schedule.count
-    return np.flatnonzero((schedule.chunk <= copies[-1]) & (copies[0] - schedule.chunk < count))
 
 
 def _spans_of(turns: ReplaySpans, rows: Int64Array) -> list[tuple[int, int, int, bool]]:

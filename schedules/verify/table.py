@@ -69,14 +69,6 @@ def check_table(schedule: Schedule) -> None:
     VerificationError
         If there is a fault; the message names the first row with an entry out of range or not allowed.
     """
-    _check_frame(schedule)
-    _check_chunks(schedule)
-    _check_routes(schedule)
-    _check_rows(schedule)
-
-
-def _check_frame(schedule: Schedule) -> None:
-    """Check that the parts of the schedule fit each other."""
     ranks, needed = schedule.topology.num_ranks, schedule.collective.num_ranks
     if ranks != needed:
         raise VerificationError(f"the collective is over {needed} ranks, the topology has {ranks}")
@@ -89,6 +81,9 @@ def _check_frame(schedule: Schedule) -> None:
     if (schedule.order is None) != (schedule.clock is Clock.FLOW):
         needs = "takes no column" if schedule.clock is Clock.FLOW else "needs a column"
         raise VerificationError(f"the {schedule.clock} clock {needs} 'order'")
+    _check_chunks(schedule)
+    _check_routes(schedule)
+    _check_rows(schedule)
 
 
 def _check_chunks(schedule: Schedule) -> None:
@@ -209,7 +204,12 @@ def _raise_route(schedule: Schedule, position: int, what: str) -> None:
 
 
 def _check_rows(schedule: Schedule) -> None:
-    kinds = _end_kinds(schedule)
+    topology = schedule.topology
+    # Whether a node may be an end of copy rows, and of reduce rows.
+    kinds = np.zeros((2, topology.num_nodes), dtype=bool)
+    kinds[:, : topology.num_ranks] = True
+    kinds[0, list(topology.multicast)] = True
+    kinds[1, list(topology.aggregate)] = True
     row, code = _first_bad_row(
         schedule.columns,
         schedule.reduce_or_empty,
@@ -224,19 +224,6 @@ def _check_rows(schedule: Schedule) -> None:
         _raise_disorder(schedule, early)
     if code != _FINE:
         _raise_row(schedule, row, code)
-
-
-def _end_kinds(schedule: Schedule) -> BoolArray:
-    """Return bool (2, nodes): whether a node may be an end of copy rows, and of reduce rows.
-
-    The rule is its own reverse: a copy into (out of) a switch becomes a reduction out of (into) it.
-    """
-    topology = schedule.topology
-    kinds = np.zeros((2, topology.num_nodes), dtype=bool)
-    kinds[:, : topology.num_ranks] = True
-    kinds[0, list(topology.multicast)] = True
-    kinds[1, list(topology.aggregate)] = True
-    return kinds
 
 
 @kernel(light=1)

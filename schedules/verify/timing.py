@@ -15,6 +15,7 @@ from tutti.schedules.schedule import Clock, Schedule, TransferColumns
 from tutti.schedules.verify.table import VerificationError
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import INT64_MAX, NONE, Int32Array, Int64Array, offsets_of
+from tutti.topologies.graphs.heaps import pop_event, push_event
 from tutti.topologies.kernels import kernel
 
 
@@ -322,19 +323,19 @@ def arrival_order(order: Int64Array, kind: Int32Array, arrival: Int64Array) -> t
         int32: span i is rows first[i] to last[i] - 1; if they arrive, its first is written ``~first[i]``.
     """
     first, last = np.empty(_FIRST_CAPACITY, dtype=np.int32), np.empty(_FIRST_CAPACITY, dtype=np.int32)
-    heap = np.empty((_FIRST_CAPACITY, 2), dtype=np.int64)
+    ends = order + arrival[np.maximum(kind, ~kind)]
+    heap = np.empty(_FIRST_CAPACITY, dtype=np.int64)  # the rows under way
     size, length = 0, 0
     for row in range(len(order) + 1):
         # All that is due by the row's start arrives first; after the last row, all the rest.
-        while size > 0 and (row == len(order) or heap[0, 0] <= order[row]):
-            arrived = heap[0, 1]
+        while size > 0 and (row == len(order) or ends[heap[0]] <= order[row]):
+            arrived = pop_event(heap, ends, size)
             size -= 1
-            _sift_down(heap, size)
             first, last, length = _append(first, last, length, ~arrived, arrived + 1)
         if row < len(order):
             if size == len(heap):
                 heap = np.concatenate((heap, np.empty_like(heap)))
-            _sift_up(heap, size, order[row] + arrival[max(kind[row], ~kind[row])], row)
+            push_event(heap, ends, size, row)
             size += 1
             first, last, length = _append(first, last, length, row, row + 1)
     return first[:length], last[:length]
@@ -353,34 +354,3 @@ def _append(
         last = np.concatenate((last, np.empty_like(last)))
     first[length], last[length] = begin, end
     return first, last, length + 1
-
-
-@kernel
-def _sift_up(heap: Int64Array, place: int, time: int, row: int) -> None:
-    """Put (time, row) into a heap, at the place after its last entry."""
-    while place > 0:
-        parent = (place - 1) // 2
-        if heap[parent, 0] < time or (heap[parent, 0] == time and heap[parent, 1] < row):
-            break
-        heap[place, 0], heap[place, 1] = heap[parent, 0], heap[parent, 1]
-        place = parent
-    heap[place, 0], heap[place, 1] = time, row
-
-
-@kernel
-def _sift_down(heap: Int64Array, size: int) -> None:
-    """Replace the root of a heap by the entry at `size`, which becomes the heap's size."""
-    time, row, place = heap[size, 0], heap[size, 1], 0
-    while 2 * place + 1 < size:
-        child = 2 * place + 1
-        right = child + 1
-        if right < size and (
-            heap[right, 0] < heap[child, 0]
-            or (heap[right, 0] == heap[child, 0] and heap[right, 1] < heap[child, 1])
-        ):
-            child = right
-        if time < heap[child, 0] or (time == heap[child, 0] and row < heap[child, 1]):
-            break
-        heap[place, 0], heap[place, 1] = heap[child, 0], heap[child, 1]
-        place = child
-    heap[place, 0], heap[place, 1] = time, row

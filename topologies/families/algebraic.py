@@ -179,7 +179,9 @@ def _geometries(degree: int) -> Iterator[DistanceRegular]:
     root = math.isqrt(degree)
     if root**2 == degree and prime_power(root):
         title = f"Non-incidence graph of PG(2,{root})"
-        yield DistanceRegular(title, 2 * (degree + root + 1), partial(projective_plane_complement, root))
+        yield DistanceRegular(
+            title, 2 * (degree + root + 1), partial(projective_plane, complement=True, order=root)
+        )
     q = degree - 1
     if prime_power(q):
         for title, half, edges in (
@@ -297,8 +299,15 @@ _HEXAGON_LINES = (
 """The pairs of Grassmann coordinates that are equal on a line of the hexagon."""
 
 
-def projective_plane(order: int) -> Int64Array:
+def projective_plane(order: int, *, complement: bool = False) -> Int64Array:
     """Return the incidence graph of PG(2, q): the point x lies on the line y where x·y = 0.
+
+    Parameters
+    ----------
+    order
+        q, a prime power.
+    complement
+        Whether a point is joined to the lines it does not lie on, instead.
 
     Returns
     -------
@@ -307,14 +316,7 @@ def projective_plane(order: int) -> Int64Array:
     """
     field = finite_field(order)
     points = _projective_points(field, 3)
-    return _edges(field.dot(points[:, None], points[None]) == 0)
-
-
-def projective_plane_complement(order: int) -> Int64Array:
-    """Return the graph of PG(2, q) that joins a point to the lines it does not lie on."""
-    field = finite_field(order)
-    points = _projective_points(field, 3)
-    return _edges(field.dot(points[:, None], points[None]) != 0)
+    return _edges((field.dot(points[:, None], points[None]) == 0) != complement)
 
 
 def affine_plane(order: int) -> Int64Array:
@@ -381,17 +383,12 @@ def _points_and_lines(
             on_line = np.vstack(
                 [y[None], field.plus[x[None], field.times[np.arange(field.order)[:, None], y]]]
             )
-            lines.append(np.sort(number[_normalized(field, on_line) @ weights]))
+            leading = on_line[np.arange(len(on_line)), np.argmax(on_line != 0, axis=1)]
+            lines.append(np.sort(number[field.times[field.inverse[leading][:, None], on_line] @ weights]))
     members = np.unique(np.array(lines), axis=0)
     return np.stack(
         [members.reshape(-1), len(points) + np.repeat(np.arange(len(members)), members.shape[1])], 1
     )
-
-
-def _normalized(field: FiniteField, vectors: Int64Array) -> Int64Array:
-    """Return the multiples of vectors whose first entry other than 0 is 1."""
-    leading = vectors[np.arange(len(vectors)), np.argmax(vectors != 0, axis=1)]
-    return field.times[field.inverse[leading][:, None], vectors]
 
 
 def _edges(incident: BoolArray) -> Int64Array:

@@ -21,7 +21,7 @@ import numpy as np
 from tutti.topologies.assembly import Arcs, Values, assemble, at_least, check_size, per_class
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import NONE, Int64Array, IntArray
-from tutti.topologies.families.grids import torus
+from tutti.topologies.families.grids import there_and_back, torus
 from tutti.topologies.families.machines import two_way
 from tutti.topologies.topology import DEFAULT_ALPHA, DEFAULT_BANDWIDTH, Topology
 from tutti.topologies.units import GIGA
@@ -335,25 +335,18 @@ def ring_fc_switch(
     ranks = math.prod((ring, full, switch))
     check_size(name, ranks * 2, ranks * (full + 3))
     rank = np.arange(ranks)
-    columns = ring * full if switch > 1 else 0
+    columns, stride = ring * full if switch > 1 else 0, full * switch
+    around = there_and_back(rank, (rank + stride) % ranks, (rank - stride) % ranks)
     ports = rank if switch > 1 else rank[:0]
     return assemble(
         name,
         ranks,
-        [_ring_links(rank, ring), _full_links(rank, full, switch), two_way(ports, ranks + ports // switch)],
+        [around, _full_links(rank, full, switch), two_way(ports, ranks + ports // switch)],
         per_class(f"topology {name}: bandwidth", bandwidth, [Fraction(b * GIGA) for b in (200, 100, 50)]),
         alpha,
         switches=[f"switch{i}" for i in range(columns)],
         hosts=[*(rank % switch).tolist(), *[NONE] * columns],
     )
-
-
-def _ring_links(rank: Int64Array, length: int) -> Arcs:
-    """Return the links up and down the first dimension; only one of them if they agree."""
-    stride = len(rank) // length
-    steps = {1 % length, -1 % length} - {0}
-    heads = [(rank + step * stride) % len(rank) for step in sorted(steps)]
-    return np.tile(rank, len(heads)), np.concatenate([rank[:0], *heads])
 
 
 def _full_links(rank: Int64Array, length: int, stride: int) -> Arcs:

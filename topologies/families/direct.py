@@ -41,12 +41,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from tutti.topologies.assembly import HUGE, Arcs, Values, assemble, at_least, check_size
+from tutti.topologies.assembly import HUGE, Values, assemble, at_least, check_size
 from tutti.topologies.errors import InputError
-from tutti.topologies.exact import BoolArray, Int64Array
+from tutti.topologies.exact import Int64Array
 from tutti.topologies.families.algebraic import undirected
 from tutti.topologies.families.finite_fields import FiniteField, check_prime_power, finite_field
-from tutti.topologies.families.grids import gen_kautz
+from tutti.topologies.families.grids import gen_kautz, there_and_back
 from tutti.topologies.topology import Topology
 
 
@@ -200,7 +200,7 @@ def twisted_torus(
     classes = []
     for dimension in range(len(lengths)):
         up, down = (_step(place, dimension, lengths, shifts[dimension], sign) for sign in (1, -1))
-        classes.append(_both(up @ strides, down @ strides))
+        classes.append(there_and_back(np.arange(ranks), up @ strides, down @ strides))
     return assemble(name, ranks, classes, bandwidth, alpha)
 
 
@@ -234,15 +234,6 @@ def _twists(name: str, lengths: Sequence[int], twist: int | None) -> Int64Array:
     long = np.array(lengths) == 2 * short
     shifts[np.ix_(~long, long)] = short
     return shifts
-
-
-def _both(up: Int64Array, down: Int64Array) -> Arcs:
-    """Return the links to `up` and `down` of every rank; one link where the two agree."""
-    tail = np.repeat(np.arange(len(up)), 2)
-    head = np.stack([up, down], axis=1).reshape(-1)
-    wanted = np.ones(len(head), dtype=bool)
-    wanted[1::2] = up != down
-    return tail[wanted], head[wanted]
 
 
 def twisted_hypercube(dimension: int, *, bandwidth: Values = None, alpha: Values = None) -> Topology:
@@ -376,14 +367,9 @@ def modified_de_bruijn(
     ranks = degree**length
     source = np.repeat(np.arange(ranks), degree)
     target = (degree * source + np.tile(np.arange(degree), ranks)) % ranks
-    kept = ~_returns(source, target)
+    arcs = set(zip(source.tolist(), target.tolist(), strict=True))
+    kept = ~np.array([(v, u) in arcs for u, v in zip(source.tolist(), target.tolist(), strict=True)])
     cycle = np.array(_CYCLES[degree, length])
     source = np.concatenate([source[kept], cycle])
     target = np.concatenate([target[kept], np.roll(cycle, -1)])
     return assemble(name, ranks, [(source, target)], bandwidth, alpha)
-
-
-def _returns(source: Int64Array, target: Int64Array) -> BoolArray:
-    """Return which arcs are self-loops or have an arc the other way."""
-    arcs = set(zip(source.tolist(), target.tolist(), strict=True))
-    return np.array([(v, u) in arcs for u, v in zip(source.tolist(), target.tolist(), strict=True)])

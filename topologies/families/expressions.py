@@ -394,7 +394,11 @@ class _ExpressionReader:
     def atom(self) -> Expression:
         """Read parentheses, a line graph, links back or a base."""
         if self.token.kind == "torus":
-            return self.torus()
+            lengths = re.findall("[0-9]+", self.token.text)
+            if max(map(len, lengths)) > LIMITS.digits:
+                raise self.error("whole numbers below 10^9")
+            self.advance()
+            return Base("torus", tuple(map(int, lengths)))
         if self.token.text == "(":
             return self.parenthesized()
         if self.token.kind != "word" or self.token.text == "x":
@@ -403,42 +407,22 @@ class _ExpressionReader:
             raise self.error(f"a known symbol{suggestion(self.token.text, _SYMBOLS)}")
         symbol = self.advance().text
         if symbol == "L":
-            return self.line()
+            times = self.positive() if self.taken("^") else 1
+            return LineGraph(self.parenthesized(), times)
         if symbol == "Bi":
-            return self.both()
+            return Both(self.parenthesized())
         return self.base("Pi" if symbol == "Π" else symbol)
-
-    def torus(self) -> Base:
-        """Read ``AxBx... torus``."""
-        lengths = re.findall("[0-9]+", self.token.text)
-        if max(map(len, lengths)) > LIMITS.digits:
-            raise self.error("whole numbers below 10^9")
-        self.advance()
-        return Base("torus", tuple(map(int, lengths)))
 
     def parenthesized(self) -> Expression:
         """Read ``( expression )``."""
+        self.expect("(")
         self.depth += 1
         if self.depth > LIMITS.depth:
-            raise self.error(f"at most {LIMITS.depth} levels of parentheses")
-        self.expect("(")
+            raise self.error(f"at most {LIMITS.depth} levels of parentheses", back=1)
         found = self.product()
         self.expect(")")
         self.depth -= 1
         return found
-
-    def line(self) -> Expression:
-        """Read what follows L."""
-        times = self.positive() if self.taken("^") else 1
-        if self.token.text != "(":
-            raise self.error("'('")
-        return LineGraph(self.parenthesized(), times)
-
-    def both(self) -> Both:
-        """Read what follows Bi."""
-        if self.token.text != "(":
-            raise self.error("'('")
-        return Both(self.parenthesized())
 
     def base(self, symbol: str) -> Base:
         """Read the arguments of a base."""
@@ -470,7 +454,8 @@ class _ExpressionReader:
         """Read ``(n,{a,b,...})``."""
         self.expect("(")
         ranks = self.number()
-        self.comma()
+        if not self.taken(",", ";"):
+            raise self.error("','")
         self.expect("{")
         offsets = self.numbers("}")
         self.expect(")")
@@ -505,11 +490,6 @@ class _ExpressionReader:
         if self.token.kind == "number" and not self.token.text.strip("0"):
             raise self.error("a whole number from 1")
         return self.number()
-
-    def comma(self) -> None:
-        """Read a comma, or a semicolon that stands for it."""
-        if not self.taken(",", ";"):
-            raise self.error("','")
 
     def expect(self, sign: str) -> None:
         """Read this sign."""

@@ -207,7 +207,7 @@ def circulant(ranks: int, *offsets: int, bandwidth: Values = None, alpha: Values
     check_size(name, ranks, 2 * ranks * len(offsets))
     _check_offsets(name, ranks, offsets)
     rank = np.arange(ranks)
-    classes = [_there_and_back(rank, (rank + offset) % ranks, (rank - offset) % ranks) for offset in offsets]
+    classes = [there_and_back(rank, (rank + offset) % ranks, (rank - offset) % ranks) for offset in offsets]
     return assemble(name, ranks, classes, bandwidth, alpha)
 
 
@@ -254,13 +254,13 @@ class _Factor:
 
 def _cycle(length: int) -> _Factor:
     return _Factor(
-        length, 2 * length, lambda here: _there_and_back(here, (here + 1) % length, (here - 1) % length)
+        length, 2 * length, lambda here: there_and_back(here, (here + 1) % length, (here - 1) % length)
     )
 
 
 def _path(length: int) -> _Factor:
     def arcs(here: Int64Array) -> Arcs:
-        tail, head = _there_and_back(here, here + 1, here - 1)
+        tail, head = there_and_back(here, here + 1, here - 1)
         inside = (head >= 0) & (head < length)
         return tail[inside], head[inside]
 
@@ -275,7 +275,7 @@ def _clique(length: int) -> _Factor:
     return _Factor(length, length * (length - 1), arcs)
 
 
-def _there_and_back(here: Int64Array, up: Int64Array, down: Int64Array) -> Arcs:
+def there_and_back(here: Int64Array, up: Int64Array, down: Int64Array) -> Arcs:
     """Return the arcs to `up` and to `down`, by tail; one where the two agree, none to the node itself."""
     tail = np.repeat(here, 2)
     head = np.stack([up, down], axis=1).reshape(-1)

@@ -68,7 +68,12 @@ def line_graph(topology: Topology) -> Topology:
     head = np.concatenate([topology.target, loops])
     degrees = np.bincount(tail, minlength=topology.num_ranks)
     check_size(name, len(tail), int(degrees[head].sum()))
-    source, target = _joined_at_nodes(tail, head, degrees)
+    # Each arc leads to all that leave the node which it enters, sorted by the arc, then by the other.
+    leaving = np.argsort(tail, kind="stable")
+    counts = degrees[head]
+    source = np.repeat(np.arange(len(tail)), counts)
+    within = np.arange(len(source)) - np.repeat(offsets_of(counts)[:-1], counts)
+    target = leaving[offsets_of(degrees)[head[source]] + within]
     proper = source != target
     first = np.zeros(int(proper.sum()), dtype=np.int64)
     return Topology(
@@ -81,17 +86,6 @@ def line_graph(topology: Topology) -> Topology:
         alpha=topology.alpha.take(first),
         nominal_degree=topology.nominal_degree,
     )
-
-
-def _joined_at_nodes(
-    tail: Int64Array, head: Int64Array, degrees: Int64Array
-) -> tuple[Int64Array, Int64Array]:
-    """Return every pair of arcs (e, f) such that f leaves the node that e enters, sorted by e, then f."""
-    leaving = np.argsort(tail, kind="stable")
-    counts = degrees[head]
-    source = np.repeat(np.arange(len(tail)), counts)
-    within = np.arange(len(source)) - np.repeat(offsets_of(counts)[:-1], counts)
-    return source, leaving[offsets_of(degrees)[head[source]] + within]
 
 
 def _walks(labels: Sequence[str], tail: Int64Array, head: Int64Array) -> tuple[str, ...]:

@@ -82,8 +82,7 @@ class Grid:
 
     def rank_at(self, coordinates: Sequence[Int64Array]) -> Int64Array:
         """Return the ranks at coordinates given dimension by dimension, as arrays that broadcast."""
-        found: Int64Array = self.ranks[tuple(coordinates)]
-        return found
+        return self.ranks[tuple(coordinates)]
 
     def __str__(self) -> str:
         return " x ".join(f"{line} of {size}" for size, line in zip(self.shape, self.lines, strict=True))
@@ -365,8 +364,7 @@ def _with_switches(topology: Topology, told: Int32Array) -> Int32Array:
     most = np.full(topology.num_nodes, NONE, dtype=np.int32)
     np.minimum.at(least, switch, told[rank])
     np.maximum.at(most, switch, told[rank])
-    of: Int32Array = np.where((told == NONE) & (least == most), least, told)
-    return of
+    return np.where((told == NONE) & (least == most), least, told)
 
 
 def _equal_hosts(of: Int32Array, ranks: int, *, inferred: bool) -> Hosts:

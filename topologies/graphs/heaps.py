@@ -71,7 +71,7 @@ def pop_event(heap: Int64Array, key: npt.NDArray[Any], size: int) -> int:
     return first
 
 
-@kernel
+@kernel(light=1)
 def stable_pass(order: Int64Array, keys: IntArray, buckets: int) -> Int64Array:
     """Return `order` sorted by keys in 0..buckets-1, equal keys in their old order."""
     place = np.zeros(buckets + 1, np.int64)

@@ -28,6 +28,7 @@ from tutti.topologies.graphs.symmetry import (
     UInt64Array,
     automorphisms,
     link_kinds,
+    link_permutation,
     mixed,
     node_kinds,
     refine,
@@ -111,18 +112,7 @@ def link_bijection(one: Topology, other: Topology, nodes: IntArray) -> Int32Arra
     """
     if _counts(one) != _counts(other) or _values(one) != _values(other):
         return None
-    if not np.array_equal(np.sort(nodes), np.arange(one.num_nodes)):
-        return None
-    if not np.array_equal(node_kinds(other)[nodes], node_kinds(one)):
-        return None
-    images = np.stack([link_kinds(one), nodes[one.target], nodes[one.source]])
-    ends = np.stack([link_kinds(other), other.target, other.source])
-    image_order, order = np.lexsort(images), np.lexsort(ends)
-    if not np.array_equal(images[:, image_order], ends[:, order]):
-        return None
-    links = np.empty(one.num_links, dtype=np.int32)
-    links[image_order] = order
-    return links
+    return link_permutation(one, nodes, other)
 
 
 def _counts(topology: Topology) -> tuple[int, int, int]:

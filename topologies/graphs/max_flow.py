@@ -211,13 +211,8 @@ class ResidualArcs(NamedTuple):
 
 def slots_of(num_nodes: int, tails: npt.ArrayLike, heads: npt.ArrayLike) -> ResidualArcs:
     """Arrange arcs and their reverses in slots, as `arc_slots` does inside kernels."""
-    ends = np.stack([tails, heads], axis=1).astype(np.int32)  # an arc's slots leave its tail and its head
-    by_tail = np.argsort(ends, axis=None, kind="stable")
-    place = np.empty(ends.shape, dtype=np.int32)
-    place.ravel()[by_tail] = np.arange(ends.size, dtype=np.int32)
-    first = np.searchsorted(ends.ravel()[by_tail], np.arange(num_nodes + 1))
-    other, twin = (each[:, ::-1].ravel()[by_tail] for each in (ends, place))
-    return ResidualArcs(first, other, twin, place[:, 0].copy())
+    tail, head = (np.asarray(ends, dtype=np.int32) for ends in (tails, heads))
+    return ResidualArcs(*arc_slots(tail, head, num_nodes))
 
 
 def exact_capacities(values: npt.ArrayLike) -> Int64Array:
@@ -252,7 +247,7 @@ def _check_total(capacities: Int64Array) -> None:
         raise InputError(f"flow capacities add up to {total}; their sum must fit 64 bits")
 
 
-@kernel
+@kernel(light=1)
 def arc_slots(tails, heads, num_nodes):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201
     """Arrange arcs and their reverses by tail: first slot of each node, other end, twin slot, arc's slot."""
     arcs = len(tails)

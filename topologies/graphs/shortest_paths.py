@@ -398,29 +398,15 @@ def shortest_routes(
         )
     by_source = taken[np.lexsort((target, source))].astype(np.int32)
     leaving = offsets_of(np.bincount(source, minlength=topology.num_nodes))
+    bandwidth = topology.bandwidth.floats
     links = _route_links(
         into,
         Incidence(leaving, by_source),
         topology.target,
-        _slowness(topology),
-        _RouteEnds(starts, ends, by_target, offsets),
+        np.rint(np.minimum(bandwidth.max() / bandwidth, _UNIT) * _UNIT).astype(np.int64),
+        (starts, ends, by_target, offsets),
     )
     return offsets, links
-
-
-class _RouteEnds(NamedTuple):
-    """The ends of each route, the pairs sorted by their ends, and where each route's links begin."""
-
-    starts: Int64Array
-    ends: Int64Array
-    by_target: Int64Array
-    offsets: Int64Array
-
-
-def _slowness(topology: Topology) -> Int64Array:
-    """Return each link's time for one load over that of the fastest link, in units of 1/`_UNIT`."""
-    bandwidth = topology.bandwidth.floats
-    return np.rint(np.minimum(bandwidth.max() / bandwidth, _UNIT) * _UNIT).astype(np.int64)
 
 
 @kernel(light=1)
@@ -446,7 +432,7 @@ def _route_links(
     leaving: Incidence,
     heads: Int32Array,
     slowness: Int64Array,
-    pairs: _RouteEnds,
+    pairs: tuple[Int64Array, ...],
 ) -> Int32Array:
     """Follow the choices of `_cheapest_routes` for each route, then raise the prices of its links."""
     starts, ends, by_target, offsets = pairs

@@ -197,7 +197,7 @@ def orient(graph: Graph, rate: Fraction, root: int | None = None) -> Orientation
         residual,
         np.arange(n + 1) == n,
         np.empty(n + 1, dtype=np.int32),
-        _Entries(later, earlier, graph.capacity * scale, turn),
+        (later, earlier, graph.capacity * scale, turn),
         tight,
         pebbles,
         -1 if root is None else root,
@@ -236,22 +236,13 @@ def _ratio(graph: Graph, part: Int32Array) -> Fraction:
     return Fraction(int(graph.capacity[between].sum()), int(part.max()))
 
 
-class _Entries(NamedTuple):
-    """The two ends of each edge, the one that enters later first; its capacity; edges in order of entry."""
-
-    later: Int32Array
-    earlier: Int32Array
-    capacity: Int64Array
-    turn: Int64Array
-
-
 @kernel(light=4)
 def _play(
     network: ResidualArcs,
     residual: Int64Array,
     sources: BoolArray,
     level: Int32Array,
-    entries: _Entries,
+    entries: tuple[Int32Array, Int32Array, Int64Array, Int64Array],
     tight: Int32Array,
     pebbles: int,
     root: int,

@@ -62,7 +62,7 @@ def link_kinds(topology: Topology) -> Int64Array:
     return np.unique(values, axis=1, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 
-def link_permutation(topology: Topology, nodes: IntArray) -> Int32Array | None:
+def link_permutation(topology: Topology, nodes: IntArray, image: Topology | None = None) -> Int32Array | None:
     """Return each link's image under a permutation of the nodes, or None if it is no automorphism.
 
     Parameters
@@ -71,6 +71,9 @@ def link_permutation(topology: Topology, nodes: IntArray) -> Int32Array | None:
         The network.
     nodes
         Integers, shape (nodes,): node v goes to nodes[v].
+    image
+        The network that they lead to, with equal numbers of nodes and links, and links of the same kinds;
+        default: `topology`.
 
     Returns
     -------
@@ -79,11 +82,11 @@ def link_permutation(topology: Topology, nodes: IntArray) -> Int32Array | None:
     """
     if not np.array_equal(np.sort(nodes), np.arange(topology.num_nodes)):
         return None
-    node_kind, kinds = node_kinds(topology), link_kinds(topology)
-    if not np.array_equal(node_kind[nodes], node_kind):
+    image = image or topology
+    if not np.array_equal(node_kinds(image)[nodes], node_kinds(topology)):
         return None
-    ends = np.stack([kinds, topology.target, topology.source])
-    images = np.stack([kinds, nodes[topology.target], nodes[topology.source]])
+    ends = np.stack([link_kinds(image), image.target, image.source])
+    images = np.stack([link_kinds(topology), nodes[topology.target], nodes[topology.source]])
     order, image_order = np.lexsort(ends), np.lexsort(images)
     if not np.array_equal(ends[:, order], images[:, image_order]):
         return None

@@ -27,6 +27,7 @@ from tutti.topologies.importing.machine import (
     DeviceKind,
     Joining,
     Machine,
+    grouped,
     network,
 )
 from tutti.topologies.logs import LogLine, plain_lines, streams
@@ -117,7 +118,8 @@ def _add_fabric(tables: _Tables, machine: Machine, xgmi: Fraction, *, given: boo
         if tables.cell("hops", one, other) not in _ONE_HOP:
             far += 1
             continue
-        known = _told(tables.cell("bandwidth", one, other))
+        match = _RANGE.fullmatch(tables.cell("bandwidth", one, other))
+        known = Fraction(int(match[2] or match[1]) * MEGA) if match else Fraction(0)
         told, guessed = told + (known > 0 and not given), guessed + (not known and not given)
         speed = known if known and not given else xgmi
         machine.cables.extend(Cable(*ends, speed, fabric=True) for ends in ((one, other), (other, one)))
@@ -139,24 +141,15 @@ def _add_fabric(tables: _Tables, machine: Machine, xgmi: Fraction, *, given: boo
         )
 
 
-def _told(cell: str) -> Fraction:
-    """Return the largest bandwidth in a cell, or 0."""
-    match = _RANGE.fullmatch(cell)
-    return Fraction(int(match[2] or match[1]) * MEGA) if match else Fraction(0)
-
-
 def _add_cpus(tables: _Tables, machine: Machine, pcie: Fraction) -> None:
     """Add a CPU for each NUMA node, with the PCIe links of its GPUs."""
     gpus = range(len(tables.names))
     nodes = {gpu: tables.numa.get(gpu, "") for gpu in gpus}
     if "" in nodes.values():
-        group = list(gpus)
-        for one, other in combinations(gpus, 2):
-            hops = tables.cell("hops", one, other)
-            if not hops.isdecimal() or int(hops) <= _NEAR:
-                low, high = sorted((group[one], group[other]))
-                group = [low if number == high else number for number in group]
-        nodes = {gpu: str(sorted(set(group)).index(group[gpu])) for gpu in gpus}
+        hops = {pair: tables.cell("hops", *pair) for pair in combinations(gpus, 2)}
+        near = [pair for pair, count in hops.items() if not count.isdecimal() or int(count) <= _NEAR]
+        groups = enumerate(grouped(len(gpus), near))
+        nodes = {gpu: str(number) for number, members in groups for gpu in members}
         machine.notes.append(
             f"the file has no NUMA nodes: GPUs at most {_NEAR} hops apart are taken for those of one CPU"
         )
@@ -228,7 +221,10 @@ def _add_table(tables: _Tables, table: str, block: list[LogLine], where: str) ->
         place = f"{where}, line {line.number}"
         if not names:
             names = words if words and all(map(_NAME.fullmatch, words)) else []
-            _check_names(names, place)
+            if len(set(names)) < len(names):
+                raise InputError(f"{place}: a GPU occurs twice in the head")
+            if len(names) > MOST_DEVICES:
+                raise InputError(f"{place}: {len(names)} GPUs; at most {MOST_DEVICES} are read")
         elif words and _NAME.fullmatch(words[0]):
             if words[0] not in names or words[0] in rows or len(words) != len(names) + 1:
                 raise InputError(
@@ -250,13 +246,6 @@ def _what(table: str) -> str:
     return {"type": "the table of link types", "hops": "the table of hops"}.get(
         table, "the table of bandwidths"
     )
-
-
-def _check_names(names: list[str], place: str) -> None:
-    if len(set(names)) < len(names):
-        raise InputError(f"{place}: a GPU occurs twice in the head")
-    if len(names) > MOST_DEVICES:
-        raise InputError(f"{place}: {len(names)} GPUs; at most {MOST_DEVICES} are read")
 
 
 def _check(tables: _Tables, where: str) -> None:

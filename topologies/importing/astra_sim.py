@@ -14,7 +14,7 @@ from itertools import combinations
 from math import prod
 
 from tutti.topologies.assembly import check_size
-from tutti.topologies.errors import SHOWN, InputError, suggestion
+from tutti.topologies.errors import SHOWN, InputError, suggestion, within
 from tutti.topologies.topology import Link, Topology
 from tutti.topologies.units import GIBI, GIGA, exact_number
 
@@ -55,7 +55,26 @@ def from_yml(text: str, where: str) -> Topology:
     unread = sorted(values.keys() - set(_KEYS))
     if unread:
         notes.append(f"ignored keys: {', '.join(unread)[:SHOWN]}")
-    return _network(where, kinds, counts, bandwidth, alpha, notes)
+    ranks = prod(counts)
+    size = sum(
+        ranks * (count if kind == "FullyConnected" else 2) for kind, count in zip(kinds, counts, strict=True)
+    )
+    check_size(where, 2 * ranks, size)
+    links: list[Link] = []
+    labels = [str(rank) for rank in range(ranks)]
+    for dimension, (kind, count) in enumerate(zip(kinds, counts, strict=True)):
+        stride = prod(counts[:dimension])
+        starts = (rank for rank in range(ranks) if rank // stride % count == 0)
+        for number, start in enumerate(starts):
+            line = [start + stride * place for place in range(count)]
+            if kind == "Switch":
+                labels.append(f"switch{dimension}.{number}")
+            for one, other in _pairs(kind, line, len(labels) - 1):
+                links += [
+                    Link(*ends, bandwidth[dimension], alpha[dimension])
+                    for ends in ((one, other), (other, one))
+                ]
+    return Topology.from_links(where, ranks, links, labels=labels, notes=notes)
 
 
 def _flat(text: str, where: str) -> dict[str, list[str]]:
@@ -92,46 +111,12 @@ def _count(word: str, where: str) -> int:
 
 
 def _positive(word: str, where: str, above: int) -> Fraction:
-    try:
-        value = exact_number(word)
-    except InputError as error:
-        raise InputError(f"{where}: {error}") from None
+    value: Fraction = within(where, lambda: exact_number(word))
     if value <= above or value < 0:
         raise InputError(
             f"{where} is {word[:SHOWN]}; it must {'be positive' if above == 0 else 'not be negative'}"
         )
     return value
-
-
-def _network(
-    name: str,
-    kinds: list[str],
-    counts: list[int],
-    bandwidth: list[Fraction],
-    alpha: list[Fraction],
-    notes: list[str],
-) -> Topology:
-    """Return the product of the dimensions: the ranks that differ only in one of them are joined."""
-    ranks = prod(counts)
-    size = sum(
-        ranks * (count if kind == "FullyConnected" else 2) for kind, count in zip(kinds, counts, strict=True)
-    )
-    check_size(name, 2 * ranks, size)
-    links: list[Link] = []
-    labels = [str(rank) for rank in range(ranks)]
-    for dimension, (kind, count) in enumerate(zip(kinds, counts, strict=True)):
-        stride = prod(counts[:dimension])
-        starts = (rank for rank in range(ranks) if rank // stride % count == 0)
-        for number, start in enumerate(starts):
-            line = [start + stride * place for place in range(count)]
-            if kind == "Switch":
-                labels.append(f"switch{dimension}.{number}")
-            for one, other in _pairs(kind, line, len(labels) - 1):
-                links += [
-                    Link(*ends, bandwidth[dimension], alpha[dimension])
-                    for ends in ((one, other), (other, one))
-                ]
-    return Topology.from_links(name, ranks, links, labels=labels, notes=notes)
 
 
 def _pairs(kind: str, line: list[int], switch: int) -> Iterator[tuple[int, int]]:

@@ -254,20 +254,15 @@ def _edge(content: str, place: str) -> tuple[dict[str, Any], bool]:
         raise InputError(
             f"{place}: {content[:SHOWN]!r} is no edge; a line is: u v, or: u v {{'bandwidth': ...}}"
         )
-    data: dict[str, Any] = {}
+    data: Any = {}
     if brace:
-        data = _python_dict(brace + tail, place)
+        text, data = brace + tail, None
+        with suppress(ValueError, SyntaxError, RecursionError, MemoryError, TypeError), catch_warnings():
+            simplefilter("ignore")
+            data = ast.literal_eval(text[: LIMITS.length])
+        if not isinstance(data, dict) or not all(isinstance(key, str) for key in data):
+            raise InputError(f"{place}: {text[:SHOWN]!r} is no dict of attributes")
     return {**data, "source": words[0], "target": words[1]}, len(words) == 3
-
-
-def _python_dict(text: str, place: str) -> dict[str, Any]:
-    data: Any = None
-    with suppress(ValueError, SyntaxError, RecursionError, MemoryError, TypeError), catch_warnings():
-        simplefilter("ignore")
-        data = ast.literal_eval(text[: LIMITS.length])
-    if not isinstance(data, dict) or not all(isinstance(key, str) for key in data):
-        raise InputError(f"{place}: {text[:SHOWN]!r} is no dict of attributes")
-    return data
 
 
 def _document(

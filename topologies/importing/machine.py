@@ -25,7 +25,10 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import NamedTuple
 
+import numpy as np
+
 from tutti.topologies.assembly import check_size, per_class
+from tutti.topologies.components import components
 from tutti.topologies.errors import InputError, listed
 from tutti.topologies.exact import NONE
 from tutti.topologies.topology import Link, Topology
@@ -176,6 +179,13 @@ class Machine:
         return at
 
 
+def grouped(count: int, pairs: Iterable[tuple[int, int]]) -> list[list[int]]:
+    """Return 0..count-1 in the groups that these pairs join, sorted by the least number of each."""
+    ends = np.array(list(pairs), dtype=np.int64).reshape(-1, 2)
+    number, label = components(count, ends[:, 0], ends[:, 1])
+    return [np.flatnonzero(label == group).tolist() for group in range(number)]
+
+
 def network(machine: Machine, name: str, joining: Joining) -> Topology:
     """Return the hosts as a network with `Topology.notes`.
 
@@ -213,7 +223,15 @@ def network(machine: Machine, name: str, joining: Joining) -> Topology:
     if between:
         speeds = " or ".join(map(format_bandwidth, sorted(between)))
         machine.notes.append(f"any two CPUs of a host are joined at {speeds}, {machine.cpus_by}")
-    return _joined(_labelled(machine), name, joining)
+    names = Counter((device.host, device.label) for device in machine.devices)
+    used: Counter[tuple[int, str]] = Counter()
+    devices = []
+    for device in machine.devices:
+        key = device.host, device.label
+        many = names[key] > 1 or device.kind is DeviceKind.PCIE
+        devices.append(replace(device, label=f"{device.label}{used[key]}") if many else device)
+        used[key] += 1
+    return _joined(replace(machine, devices=devices), name, joining)
 
 
 def _rack(machine: Machine, name: str, hosts: int) -> Machine:
@@ -227,19 +245,6 @@ def _rack(machine: Machine, name: str, hosts: int) -> Machine:
 
 def _kinds(machine: Machine, cable: Cable) -> set[DeviceKind]:
     return {machine.devices[cable.one].kind, machine.devices[cable.other].kind}
-
-
-def _labelled(machine: Machine) -> Machine:
-    """Return the machine with unique labels; several devices with one label are numbered."""
-    names = Counter((device.host, device.label) for device in machine.devices)
-    used: Counter[tuple[int, str]] = Counter()
-    devices = []
-    for device in machine.devices:
-        key = device.host, device.label
-        many = names[key] > 1 or device.kind is DeviceKind.PCIE
-        devices.append(replace(device, label=f"{device.label}{used[key]}") if many else device)
-        used[key] += 1
-    return replace(machine, devices=devices)
 
 
 def _collapsed(machine: Machine) -> tuple[Machine, int]:
@@ -337,16 +342,8 @@ def _named(devices: list[Device]) -> str:
 
 def _reached(machine: Machine, start: list[int], cables: list[Cable]) -> set[int]:
     """Return the devices that cables, in either direction, join to a device in `start`."""
-    near: dict[int, list[int]] = {}
-    for cable in cables:
-        near.setdefault(cable.one, []).append(cable.other)
-        near.setdefault(cable.other, []).append(cable.one)
-    seen, left = set(start), list(start)
-    while left:
-        fresh = [device for device in near.get(left.pop(), []) if device not in seen]
-        seen.update(fresh)
-        left += fresh
-    return seen
+    groups = grouped(len(machine.devices), ((cable.one, cable.other) for cable in cables))
+    return {device for members in groups if not set(start).isdisjoint(members) for device in members}
 
 
 def _joined(machine: Machine, name: str, joining: Joining) -> Topology:

@@ -208,7 +208,11 @@ def read_nccl(path: Path | str, name: str, joining: Joining) -> Topology:
     root = read_xml(path, most_elements=LIMITS.elements, most_bytes=MOST_TEXT)
     if root.tag != "system":
         raise root.error("is no topology of NCCL, whose outermost element is <system>")
-    tags = _tags(root)
+    tags, left = set(), [root]
+    while left:
+        one = left.pop()
+        tags.add(one.tag)
+        left += one.children
     system = _TopologyReading(static_gpus="gpu" not in tags, static_nics="net" not in tags)
     hosts: dict[str, int] = {}
     cpus: dict[int, list[tuple[int, Element]]] = {}
@@ -218,36 +222,31 @@ def read_nccl(path: Path | str, name: str, joining: Joining) -> Topology:
             Device(DeviceKind.CPU, f"cpu{_plain(cpu.attributes.get('numaid', ''), '')}", host)
         )
         cpus.setdefault(host, []).append((number, cpu))
-        _read_children(system, cpu, number, number, host)
+        for nic in cpu.each("nic"):  # sockets and virtual interfaces, perhaps listed under each CPU
+            _add_adapter(system, nic, number, host, None)
+        for pci in cpu.each("pci"):
+            _read_pci(system, pci, number, number, host)
     if not system.gpus:
         raise root.error("has no GPU: no <gpu>, and no <pci> of class 0x03 or 0x12")
     _join_cpus(system, cpus)
     ordered = _ranked(system, root)
     _check_one_rank_each(system, ordered)
     _add_fabric(system, ordered, one_host=len(hosts) == 1)
-    _note_static(system)
-    return network(_in_order(system, ordered), name, joining)
-
-
-def _tags(element: Element) -> set[str]:
-    found, left = set(), [element]
-    while left:
-        one = left.pop()
-        found.add(one.tag)
-        left += one.children
-    return found
+    if system.static_gpus:
+        system.notes.append(
+            "no <gpu> in the file: GPUs are its PCI devices of class 0x03 or 0x12, in its order, and nothing "
+            "says whether NVLink joins them; a dump of the machine (NCCL_TOPO_DUMP_FILE) does"
+        )
+    if system.static_nics and any(device.kind is DeviceKind.NIC for device in system.devices):
+        system.notes.append(
+            "no <net> in the file: adapters are its PCI devices of class 0x02, each as fast as its PCIe link"
+        )
+    whole = Machine(system.devices, system.cables, system.notes)
+    return network(whole.taking([*(gpu.device for gpu in ordered), *whole.of(*OTHERS)]), name, joining)
 
 
 def _plain(text: str, otherwise: str) -> str:
     return text if _PLAIN_LABEL.fullmatch(text) else otherwise
-
-
-def _read_children(system: _TopologyReading, element: Element, parent: int, cpu: int, host: int) -> None:
-    """Read the devices below a CPU or a PCIe switch."""
-    for nic in element.each("nic"):  # sockets and virtual interfaces, perhaps listed under each CPU
-        _add_adapter(system, nic, parent, host, None)
-    for pci in element.each("pci"):
-        _read_pci(system, pci, parent, cpu, host)
 
 
 def _read_pci(system: _TopologyReading, pci: Element, parent: int, cpu: int, host: int) -> None:
@@ -446,21 +445,3 @@ def _note_fabric(system: _TopologyReading, speeds: dict[str, Fraction], lost: in
         system.notes.append(
             f"no link to other GPUs in the file for GPU {', '.join(map(str, bare[:8]))}; others have some"
         )
-
-
-def _note_static(system: _TopologyReading) -> None:
-    if system.static_gpus:
-        system.notes.append(
-            "no <gpu> in the file: GPUs are its PCI devices of class 0x03 or 0x12, in its order, and nothing "
-            "says whether NVLink joins them; a dump of the machine (NCCL_TOPO_DUMP_FILE) does"
-        )
-    if system.static_nics and any(device.kind is DeviceKind.NIC for device in system.devices):
-        system.notes.append(
-            "no <net> in the file: adapters are its PCI devices of class 0x02, each as fast as its PCIe link"
-        )
-
-
-def _in_order(system: _TopologyReading, gpus: list[_Gpu]) -> Machine:
-    """Return the machine with these GPUs in order, and then all other kinds of devices in file order."""
-    whole = Machine(system.devices, system.cables, system.notes)
-    return whole.taking([*(gpu.device for gpu in gpus), *whole.of(*OTHERS)])

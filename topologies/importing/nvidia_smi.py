@@ -32,6 +32,7 @@ from tutti.topologies.importing.machine import (
     DeviceKind,
     Joining,
     Machine,
+    grouped,
     network,
 )
 from tutti.topologies.logs import LogLine, plain_lines, streams
@@ -97,24 +98,15 @@ class _Matrix:
 
     def groups(self, *cells: str) -> list[list[int]]:
         """Return the groups of devices that chains of such cells join."""
-        group = list(range(len(self.names)))
-        for one, other in combinations(range(len(self.names)), 2):
-            if self.cells[self.names[one]][other] in cells and group[one] != group[other]:
-                _merge(group, one, other)
+        devices = range(len(self.names))
+        pairs = [
+            pair for pair in combinations(devices, 2) if self.cells[self.names[pair[0]]][pair[1]] in cells
+        ]
         if "NODE" in cells:  # NVLinks hide how GPUs are joined by PCIe
             first: dict[str, int] = {}
-            for index, name in enumerate(self.names):
-                if name in self.numa:
-                    _merge(group, first.setdefault(self.numa[name], index), index)
-        members: dict[int, list[int]] = {}
-        for index, number in enumerate(group):
-            members.setdefault(number, []).append(index)
-        return list(members.values())
-
-
-def _merge(group: list[int], one: int, other: int) -> None:
-    low, high = sorted((group[one], group[other]))
-    group[:] = [low if number == high else number for number in group]
+            told = [index for index in devices if self.names[index] in self.numa]
+            pairs += [(first.setdefault(self.numa[self.names[index]], index), index) for index in told]
+        return grouped(len(devices), pairs)
 
 
 def read_nvidia_smi(
@@ -195,12 +187,10 @@ def _switched(matrix: _Matrix, gpus: list[int], where: str) -> list[dict[int, in
     InputError
         If a GPU has more NVLinks than there can be, and they lead to no NVSwitch.
     """
-    group = list(range(len(matrix.names)))
-    for one, other in combinations(gpus, 2):
-        if matrix.nvlinks(one, other) and group[one] != group[other]:
-            _merge(group, one, other)
     domains = []
-    for members in ([gpu for gpu in gpus if group[gpu] == first] for first in sorted(set(group))):
+    for members in grouped(
+        len(matrix.names), (pair for pair in combinations(gpus, 2) if matrix.nvlinks(*pair))
+    ):
         rows = {gpu: [matrix.nvlinks(gpu, other) for other in members] for gpu in members}
         if any(sum(row) > MOST_NVLINKS for row in rows.values()):
             links = {gpu: max(row) for gpu, row in rows.items()}

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tutti.topologies.errors import InputError, suggestion, visible
-from tutti.topologies.exact import Int64Array, Rationals
+from tutti.topologies.exact import Rationals
 from tutti.topologies.graphs.shortest_paths import shortest_routes
 from tutti.topologies.measurements.regression import AlphaBetaLine
 from tutti.topologies.topology import Link, Topology
@@ -89,9 +89,15 @@ def calibrated(
     ends = np.array([[place[label] for label in pair] for pair in lines])
     offsets, routes = shortest_routes(topology, ends[:, 0], ends[:, 1])
     bandwidth, alpha = topology.bandwidth.floats, topology.alpha.floats
-    hop = _hops(topology)
+    # Parallel links are one hop; links of one kind are alike.
+    hops = topology.source.astype(np.int64) * topology.num_nodes + topology.target
+    hop = np.unique(hops, return_inverse=True)[1].reshape(-1)
     width = np.bincount(hop, weights=bandwidth)[hop]
-    kind = _kinds(topology) if alike else hop
+    kind = hop
+    if alike:
+        switches = (np.stack([topology.source, topology.target]) >= topology.num_ranks).sum(axis=0)
+        kinds = np.stack([topology.bandwidth.numerators, topology.alpha.numerators, switches])
+        kind = np.unique(kinds, axis=1, return_inverse=True)[1].reshape(-1)
     wide: dict[int, list[float]] = {}
     late: dict[int, list[float]] = {}
     for index, (pair, line) in enumerate(lines.items()):
@@ -110,42 +116,17 @@ def calibrated(
     note = (
         f"alpha and bandwidth of {count} of {topology.num_links} links are measured ({visible(str(source))})"
     )
+    speeds = [
+        _rounded(bandwidth[e] * factor[one]) if one in factor else None for e, one in enumerate(kind.tolist())
+    ]
+    delays = [_alpha(delay[one]) if one in delay else None for one in kind.tolist()]
     return replace(
         topology,
-        bandwidth=_exact(
-            topology.bandwidth,
-            [
-                _rounded(bandwidth[link] * factor[one]) if (one := int(kind[link])) in factor else None
-                for link in range(topology.num_links)
-            ],
-        ),
-        alpha=_exact(
-            topology.alpha,
-            [
-                _alpha(delay[one]) if (one := int(kind[link])) in delay else None
-                for link in range(topology.num_links)
-            ],
-        ),
+        bandwidth=_exact(topology.bandwidth, speeds),
+        alpha=_exact(topology.alpha, delays),
         expression=None,
         notes=(*topology.notes, note),
     )
-
-
-def _hops(topology: Topology) -> Int64Array:
-    """Return a number for each link; parallel links share it."""
-    ends = topology.source.astype(np.int64) * topology.num_nodes + topology.target
-    which: Int64Array = np.unique(ends, return_inverse=True)[1].reshape(-1)
-    return which
-
-
-def _kinds(topology: Topology) -> Int64Array:
-    """Return a number for each link; links with equal bandwidth, α and kinds of ends share it."""
-    switches = (topology.source >= topology.num_ranks).astype(np.int64) + (
-        topology.target >= topology.num_ranks
-    )
-    values = np.stack([topology.bandwidth.numerators, topology.alpha.numerators, switches])
-    which: Int64Array = np.unique(values, axis=1, return_inverse=True)[1].reshape(-1)
-    return which
 
 
 def _exact(given: Rationals, values: Sequence[Fraction | None]) -> Rationals:

@@ -110,8 +110,7 @@ class _ResultTable:
         """Return a mask of the rows whose algbw is size over time."""
         size, time, algbw, _ = np.array(self.values, dtype=np.float64).reshape(-1, 4).T
         expected = size / np.maximum(time, 1e-9) / (GIGA * MICROSECOND)
-        fine: BoolArray = np.abs(algbw - expected) <= TORN.rounding + TORN.relative * expected
-        return fine
+        return np.abs(algbw - expected) <= TORN.rounding + TORN.relative * expected
 
     def _link(self) -> tuple[bool, list[str]]:
         """Return whether a single message over one route was timed, and notes if that is doubtful."""

@@ -108,7 +108,11 @@ def fit(
         values, intervals = np.zeros(2), [None, None]
         values[free], intervals[free] = one[0], interval[0]
         note = ("the times do not grow with size", "alpha would be negative, so it is 0")[free]
-    off, worst = _errors(each, design @ values - 1, tolerance)
+    sizes, which, count = np.unique(each, return_inverse=True, return_counts=True)
+    errors = np.bincount(which, weights=design @ values - 1) / count
+    worst = float(errors[np.argmax(np.abs(errors))])
+    large = np.flatnonzero(np.abs(errors) > tolerance)
+    off = tuple(zip(sizes[large].tolist(), errors[large].tolist(), strict=True))
     beta = intervals[1] and (intervals[1][0] / scale, intervals[1][1] / scale)
     return AlphaBetaLine(
         float(values[0]), float(values[1] / scale), intervals[0], beta, len(size), off, worst, note
@@ -132,14 +136,3 @@ def _solve(design: FloatArray) -> tuple[FloatArray, list[Interval | None]]:
         (float((value - width) / length), float((value + width) / length))
         for value, width, length in zip(values, reach, unit, strict=True)
     ]
-
-
-def _errors(
-    size: FloatArray, relative: FloatArray, tolerance: float
-) -> tuple[tuple[tuple[float, float], ...], float]:
-    """Return the sizes at which the line is off, and the largest error of all sizes."""
-    sizes, which, count = np.unique(size, return_inverse=True, return_counts=True)
-    errors = np.bincount(which, weights=relative) / count
-    worst = float(errors[np.argmax(np.abs(errors))])
-    off = np.flatnonzero(np.abs(errors) > tolerance)
-    return tuple(zip(sizes[off].tolist(), errors[off].tolist(), strict=True)), worst

@@ -13,7 +13,7 @@ import numpy as np
 
 from tutti.topologies.exact import Int32Array, Int64Array
 from tutti.topologies.kernels import kernel
-from tutti.topologies.trees.forest import Forest
+from tutti.topologies.trees.forest import Forest, depths
 
 _MOST_ENTRIES = 1 << 26
 """Largest product of unit trees, ranks and unit trees of one root. Rows of larger forests are only sorted."""
@@ -76,7 +76,7 @@ def _aligned(parent: Int32Array, root: int) -> Int32Array:
     parent = parent[_by_likeness(parent)]
     depth = np.zeros(parent.shape, np.int32)
     for tree in range(len(parent)):
-        _measure(parent[tree], root, depth[tree])
+        depth[tree] = depths(parent[tree])
     for _ in range(_MOST_SWEEPS):
         better = 0
         for rank in range(parent.shape[1]):
@@ -105,16 +105,6 @@ def _by_likeness(parent: Int32Array) -> Int64Array:
 
 
 @kernel
-def _measure(parent: Int32Array, root: int, depth: Int32Array) -> None:
-    """Set the hops of each rank from the root."""
-    for rank in range(len(parent)):
-        node, hops = rank, 0
-        while node != root and parent[node] >= 0:
-            node, hops = parent[node], hops + 1
-        depth[rank] = hops
-
-
-@kernel
 def _sweep(parent: Int32Array, depth: Int32Array, root: int, rank: int) -> int:
     """Exchange parents of a rank where more neighbouring trees then agree; return how many more do."""
     gained = 0
@@ -137,8 +127,8 @@ def _sweep(parent: Int32Array, depth: Int32Array, root: int, rank: int) -> int:
                 parent[one, rank], parent[two, rank] = given, wanted
                 continue
             gained += before - after
-            _measure(parent[one], root, depth[one])
-            _measure(parent[two], root, depth[two])
+            depth[one] = depths(parent[one])
+            depth[two] = depths(parent[two])
             break
     return gained
 

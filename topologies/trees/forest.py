@@ -86,7 +86,7 @@ def heights(forest: Forest) -> Int32Array:
     >>> heights(Forest([0, 0], [2, 1], [[-1, 0, 0], [-1, 0, 1]]))
     array([1, 2], dtype=int32)
     """
-    return np.asarray(_heights(forest.root, forest.parent), dtype=np.int32)
+    return np.asarray(_heights(forest.parent), dtype=np.int32)
 
 
 def largest_height(forest: Forest) -> int:
@@ -102,24 +102,10 @@ def mean_height(forest: Forest) -> Fraction:
 
 
 @kernel
-def _heights(root: Int32Array, parent: Int32Array) -> Int32Array:
-    """Climb from each rank to an ancestor of known depth, then go back down the path."""
-    rows, ranks = parent.shape
-    result = np.zeros(rows, dtype=np.int32)
-    path = np.empty(ranks, dtype=np.int32)
-    for row in range(rows):
-        depth = np.full(ranks, -1, dtype=np.int32)
-        depth[root[row]] = 0
-        for rank in range(ranks):
-            node, count = rank, 0
-            while depth[node] < 0 and parent[row, node] >= 0 and count < ranks:
-                path[count] = node
-                node = parent[row, node]
-                count += 1
-            if depth[node] >= 0:  # otherwise the tree does not reach the rank
-                for i in range(count):
-                    depth[path[count - 1 - i]] = depth[node] + 1 + i
-                result[row] = max(result[row], depth[rank])
+def _heights(parent: Int32Array) -> Int32Array:
+    result = np.empty(len(parent), dtype=np.int32)
+    for row in range(len(parent)):
+        result[row] = depths(parent[row]).max()
     return result
 
 

@@ -146,7 +146,21 @@ class _Packing:
         self.waiting.append(self._begin(root))
         while self.waiting:
             row = self.waiting.pop()
-            self._grow(row)
+            while (row.height < 0).any():
+                others, state = self._others(), (row.parent, row.height, row.dead)
+                if self.max_flow is None:
+                    arrays = (self.tails, self.heads, self.capacity, *others)
+                    amount, arc = _extend(*arrays, row.weight, *state)
+                else:
+                    amount, arc = self._printed(self.max_flow, row, *others)
+                if arc < 0:
+                    raise InputError("tree packing: no arc is left that a tree could take")
+                # Algorithm 4: where μ < m, the m - μ trees that cannot take the arc become a separate row.
+                if amount < row.weight:
+                    state = (row.parent.copy(), row.height.copy(), row.dead.copy())
+                    self.waiting.append(_PackingRow(row.root, row.weight - int(amount), *state))
+                    row.weight = int(amount)
+                _take(self.tails, self.heads, self.capacity, row.weight, row.parent, row.height, arc)
             self.rows.append(row)
 
     def _begin(self, root: int) -> _PackingRow:
@@ -158,24 +172,6 @@ class _Packing:
         )
         self.fresh[root] = 0
         return row
-
-    def _grow(self, row: _PackingRow) -> None:
-        """Grow a row until it reaches all ranks; the rows that split off wait."""
-        while (row.height < 0).any():
-            others, state = self._others(), (row.parent, row.height, row.dead)
-            if self.max_flow is None:
-                arrays = (self.tails, self.heads, self.capacity, *others)
-                amount, arc = _extend(*arrays, row.weight, *state)
-            else:
-                amount, arc = self._printed(self.max_flow, row, *others)
-            if arc < 0:
-                raise InputError("tree packing: no arc is left that a tree could take")
-            # Algorithm 4: where μ < m, the m - μ trees that cannot take the arc become a separate row.
-            if amount < row.weight:
-                state = (row.parent.copy(), row.height.copy(), row.dead.copy())
-                self.waiting.append(_PackingRow(row.root, row.weight - int(amount), *state))
-                row.weight = int(amount)
-            _take(self.tails, self.heads, self.capacity, row.weight, row.parent, row.height, arc)
 
     def _printed(
         self, max_flow: MaxFlowMaker, row: _PackingRow, tails: Int32Array, heads: Int32Array, more: Int64Array

@@ -344,30 +344,25 @@ class _Grower:
         parts = (np.array([pairs.nodes]), pairs.tails, pairs.heads, pairs.capacity, trees)
         key = b"".join(np.asarray(part, dtype=np.int64).tobytes() for part in parts)
         if key not in self.found:
-            best = self._grouped(pairs, trees)
+            best: _Units | None = None
+            least = pairs.least_height(trees) if pairs.nodes * int(trees.sum()) <= TUNING.small else 0
+            for quantum in _divisors(int(np.gcd.reduce(trees))):
+                entries = pairs.nodes * int(trees.sum()) // quantum
+                if entries > (TUNING.small if best is not None else TUNING.most_entries):
+                    break
+                divided = pairs.divided(quantum)
+                composed = (self._composed(divided, trees // quantum, label) for label in groupings(divided))
+                units = next((found for found in composed if found is not None), None)
+                if units is not None and (best is None or units.rank < best.rank):
+                    best = units.times(quantum)
+                if best is not None and best.rank[0] <= least:
+                    break
             if best is None or pairs.nodes <= TUNING.few_nodes:
                 found = _searched(pairs, trees, pairs.nodes - 1 if best is None else best.rank[0])
                 if found is not None and (best is None or found.rank < best.rank):
                     best = found
             self.found[key] = best
         return self.found[key]
-
-    def _grouped(self, pairs: CapacityPairs, trees: Int64Array) -> _Units | None:
-        """Try quanta, the largest first; small problems try all of them until the least height is met."""
-        best: _Units | None = None
-        least = pairs.least_height(trees) if pairs.nodes * int(trees.sum()) <= TUNING.small else 0
-        for quantum in _divisors(int(np.gcd.reduce(trees))):
-            entries = pairs.nodes * int(trees.sum()) // quantum
-            if entries > (TUNING.small if best is not None else TUNING.most_entries):
-                break
-            divided = pairs.divided(quantum)
-            composed = (self._composed(divided, trees // quantum, label) for label in groupings(divided))
-            units = next((found for found in composed if found is not None), None)
-            if units is not None and (best is None or units.rank < best.rank):
-                best = units.times(quantum)
-            if best is not None and best.rank[0] <= least:
-                break
-        return best
 
     def _composed(self, pairs: CapacityPairs, trees: Int64Array, label: Int64Array) -> _Units | None:
         """Make trees over groups, then inside each group, and combine them."""
@@ -425,18 +420,14 @@ def _search(pairs: CapacityPairs, trees: Int64Array, limit: int, moves: int) -> 
         left, unused = relieve(arcs, rows, state, turn, min(TUNING.patience, TUNING.each * rows.via.size))
         moves -= turn - unused
         if left == 0:
-            return _found(pairs, rows), moves
+            count = int(rows.used[0])
+            via = rows.via[:, :count].T
+            parent = np.where(via >= 0, pairs.tails[via], -1).astype(np.int32)
+            return _Units.of(rows.root[:count].astype(np.int64), parent, rows.weight[:count].copy()), moves
         hopeless = TUNING.hopeless[turn - unused > 2 * TUNING.patience]
         if left * hopeless > begin > hopeless:
             break
     return None, moves
-
-
-def _found(pairs: CapacityPairs, rows: GrowingTrees) -> _Units:
-    count = int(rows.used[0])
-    via = rows.via[:, :count].T
-    parent = np.where(via >= 0, pairs.tails[via], -1).astype(np.int32)
-    return _Units.of(rows.root[:count].astype(np.int64), parent, rows.weight[:count].copy())
 
 
 def _begin(pairs: CapacityPairs, trees: Int64Array, limit: int, more: int) -> GrowingTrees:

@@ -282,27 +282,20 @@ class _SplittingNetwork:
             return 0
         # The other two terms of Theorem 28, which compare cuts with K.
         if self.max_flow is not None:
-            return self._printed_gamma(self.max_flow, tail, switch, head, most)
+            wide, ranks, used = self.total + most, np.arange(self.num_ranks), slice(self.used)
+            for source, sink in ((tail, switch), (switch, head)):
+                network = self.max_flow(
+                    self.num_nodes + 2,
+                    [*self.tails[used], source, tail, *ranks],
+                    [*self.heads[used], self.num_nodes, head, *[sink] * len(ranks)],
+                    [*self.capacity[used], wide, wide, *[0] * len(ranks)],
+                )
+                for rank in ranks:
+                    network.set_capacities(self.used + 2 + ranks, wide * (ranks == rank))
+                    most = min(most, network.solve(source, sink) - self.total)
+            return most
         arcs = (self.tails[: self.used], self.heads[: self.used], self.capacity[: self.used])
         return int(_gamma(*arcs, self.num_ranks, self.num_nodes, self.total, tail, switch, head, most))
-
-    def _printed_gamma(self, max_flow: MaxFlowMaker, tail: int, switch: int, head: int, most: int) -> int:
-        """Return γ by (B.1), at most `most`: for each rank v, F(u, w) - K and F(w, t) - K.
-
-        An arc of capacity ∞ has K + `most` here, which serves as well.
-        """
-        wide, ranks, used = self.total + most, np.arange(self.num_ranks), slice(self.used)
-        for source, sink in ((tail, switch), (switch, head)):
-            network = max_flow(
-                self.num_nodes + 2,
-                [*self.tails[used], source, tail, *ranks],
-                [*self.heads[used], self.num_nodes, head, *[sink] * len(ranks)],
-                [*self.capacity[used], wide, wide, *[0] * len(ranks)],
-            )
-            for rank in ranks:
-                network.set_capacities(self.used + 2 + ranks, wide * (ranks == rank))
-                most = min(most, network.solve(source, sink) - self.total)
-        return most
 
     def split(self, tail: int, switch: int, head: int, most: int) -> int:
         """Split off γ units, at most `most`; return their number."""

@@ -28,6 +28,7 @@ from itertools import product
 
 import numpy as np
 
+from tutti.topologies.components import components
 from tutti.topologies.exact import Int32Array, Int64Array
 from tutti.topologies.graphs.shortest_paths import UNREACHABLE, Neighbours, breadth_first
 from tutti.topologies.kernels import kernel
@@ -297,7 +298,10 @@ class _Guess:
         if self.by_block:
             hosts, home = self._hosts(), self._hosts()[switch]
             hosted = (hosts[nodes] >= 0) & (hosts[nodes] != home)
-            parts = _components(self.topology, gone) if (hosts[nodes] < 0).all() else nodes.max() + 1 + hosts
+            parts = nodes.max() + 1 + hosts
+            if (hosts[nodes] < 0).all():  # parts of the network without the switches that are gone
+                ends = np.stack([self.topology.source, self.topology.target])
+                _, parts = components(len(hosts), *ends[:, ~np.isin(ends, list(gone)).any(axis=0)])
             block = np.where(hosted | (hosts[nodes] < 0).all(), parts[nodes], block)
         return np.where(far, -1, block)
 
@@ -351,18 +355,3 @@ def _hops_from_ranks(topology: Topology) -> Int32Array:
     hops, queue = np.empty((2, num_nodes), np.int32)
     breadth_first(graph, np.arange(topology.num_ranks), hops, queue)
     return np.where(hops == UNREACHABLE, np.int32(num_nodes), hops)
-
-
-def _components(topology: Topology, gone: set[int]) -> Int64Array:
-    """Return for each node the least node that it is joined to without some switches."""
-    total = topology.num_ranks + topology.num_switches
-    least = np.arange(total)
-    kept = ~np.isin(topology.source, list(gone)) & ~np.isin(topology.target, list(gone))
-    one, other = topology.source[kept], topology.target[kept]
-    while True:
-        before = least.copy()
-        np.minimum.at(least, one, least[other])
-        np.minimum.at(least, other, least[one])
-        least = least[least]
-        if np.array_equal(before, least):
-            return least

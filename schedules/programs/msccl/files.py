@@ -88,8 +88,7 @@ def write(schedule: Schedule, path: Path, options: MscclOptions) -> dict[str, An
         If the format, or a limit of the runtime, can't represent the schedule.
     """
     program = lowered(schedule, options)
-    text = to_xml(program, options)
-    write_text(path, text)
+    write_text(path, to_xml(program, options))
     return {
         "flavour": options.flavour,
         "units": program.units,

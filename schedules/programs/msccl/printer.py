@@ -231,16 +231,8 @@ def _element(tag: str, attributes: Mapping[str, int | str], indent: int = 0, end
 
 def _blocks(program: Program, rank: int) -> list[_XmlBlock]:
     """Return the blocks of a rank, without waits for earlier steps of the same block."""
-    first, last = int(program.first_block[rank]), int(program.first_block[rank + 1])
-    begin = program.begin
-    plain = _without_nops(
-        [
-            [program.instruction(number) for number in range(int(begin[b]), int(begin[b + 1]))]
-            for b in range(first, last)
-        ]
-    )
     blocks = []
-    for number, instructions in enumerate(plain):
+    for number, instructions in enumerate(_without_nops(program.blocks(rank))):
         name = f"{program.name}: rank {rank}, block {number}"
         remote = [
             i for i in instructions if i.op in (Op.COPY, Op.REDUCE) and (i.to, i.origin) != (NONE, NONE)

@@ -8,13 +8,14 @@ only effect is to delay the next step of its block is merged into that step.
 
 from __future__ import annotations
 
+from functools import partial
 from math import gcd
 from pathlib import Path
 
 from tutti.schedules.collective import Collective, Kind
 from tutti.schedules.programs.msccl.flavours import BUFFERS, KINDS, LIMITS, TYPES
 from tutti.schedules.programs.program import NOWHERE, Address, Instruction, Op, Program
-from tutti.topologies.errors import InputError, suggestion
+from tutti.topologies.errors import suggestion, within
 from tutti.topologies.exact import NONE
 from tutti.topologies.files import read_text
 from tutti.topologies.xml_files import MOST_XML, Element, parse_xml
@@ -77,22 +78,25 @@ def program_of(algo: Element, *, root: int | None = None, in_place: bool | None 
     if moved > LIMITS.moved:
         raise algo.error(f"moves {moved} chunks in all; at most {LIMITS.moved} are read")
     if kind.rooted and root is None:
-        root = _root(algo, gpus, kind, blocks)
+        from_root = kind in (Kind.BROADCAST, Kind.SCATTER)
+        size = "i_chunks" if from_root else "o_chunks"
+        having = [rank for rank, gpu in enumerate(gpus) if gpu.integer(size, 0, LIMITS.units, 0) > 0]
+        if len(having) != 1:
+            having = [
+                rank
+                for rank, of_rank in enumerate(blocks)
+                if not any((i.op.receives if from_root else i.op.sends) for block in of_rank for i in block)
+            ]
+        if len(having) != 1:
+            raise algo.error(f"doesn't show which rank is the root of the {kind}; give it (--root)")
+        root = having[0]
     what = Collective(kind, ranks, root if kind.rooted else None)
     scratch = [cut * gpu.integer("s_chunks", 0, LIMITS.units, 0) for gpu in gpus]
     both = places(algo)
     name = algo.attributes.get("name", "") or kind
-    try:
-        return Program.of(
-            what,
-            cut * chunks,
-            blocks,
-            in_place=both[0] if in_place is None else in_place,
-            scratch=scratch,
-            name=name,
-        )
-    except InputError as error:
-        raise InputError(f"{algo.path}: {error}") from None
+    place = both[0] if in_place is None else in_place
+    make = partial(Program.of, what, cut * chunks, blocks, in_place=place, scratch=scratch, name=name)
+    return within(algo.path, make)
 
 
 def parse_algo(text: str, where: str) -> Element:
@@ -147,22 +151,6 @@ def _units_of_chunk(kind: Kind, chunks: int, ranks: int) -> int:
         return 1
     least = Collective(kind, ranks, 0 if kind.rooted else None).items.share.reduced.denominator
     return least // gcd(chunks, least)
-
-
-def _root(algo: Element, gpus: list[Element], kind: Kind, blocks: list[list[list[Instruction]]]) -> int:
-    """Return the only rank with an input (output), otherwise the only one that never receives (sends)."""
-    from_root = kind in (Kind.BROADCAST, Kind.SCATTER)
-    size = "i_chunks" if from_root else "o_chunks"
-    having = [rank for rank, gpu in enumerate(gpus) if gpu.integer(size, 0, LIMITS.units, 0) > 0]
-    if len(having) != 1:
-        having = [
-            rank
-            for rank, of_rank in enumerate(blocks)
-            if not any((i.op.receives if from_root else i.op.sends) for block in of_rank for i in block)
-        ]
-    if len(having) != 1:
-        raise algo.error(f"doesn't show which rank is the root of the {kind}; give it (--root)")
-    return having[0]
 
 
 def _blocks_of(gpu: Element, ranks: int, cut: int) -> list[list[Instruction]]:

@@ -104,7 +104,11 @@ class Assembly:
         found = list(self.flags())
         written = self._written([(at, flags) for at, flags in found if flags.written])
         self._check_scratch(plain)
-        used = self._connections()
+        used: Counter[tuple[int, int]] = Counter()
+        for (rank, _, _), one in self._each():
+            if isinstance(one, Instruction) and one.op in (Op.SIGNAL, Op.WAIT):
+                pair = (rank, one.to) if one.op is Op.SIGNAL else (one.origin, rank)
+                used[pair] = max(used[pair], one.channel + 1)
         matches = 0
         for at, flags in found:
             if flags.written:
@@ -148,15 +152,6 @@ class Assembly:
         used[source, target] += 1
         self.extra[writer].append(Instruction(Op.SIGNAL, to=target, channel=channel))
         self.extra[reader].append(Instruction(Op.WAIT, origin=source, channel=channel))
-
-    def _connections(self) -> Counter[tuple[int, int]]:
-        """Return the number of connections from one rank to another that carry signals already."""
-        used: Counter[tuple[int, int]] = Counter()
-        for (rank, _, _), one in self._each():
-            if isinstance(one, Instruction) and one.op in (Op.SIGNAL, Op.WAIT):
-                pair = (rank, one.to) if one.op is Op.SIGNAL else (one.origin, rank)
-                used[pair] = max(used[pair], one.channel + 1)
-        return used
 
     def _check_scratch(self, plain: Mapping[int, set[_Span]]) -> None:
         """Refuse packets that overlap other data: packet i takes the place of units 2i and 2i + 1."""

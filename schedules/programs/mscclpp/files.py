@@ -162,5 +162,4 @@ def _between_hosts(topology: Topology, channels: str) -> BoolArray:
     of = hosts.of if isinstance(hosts, Hosts) else topology.hosts
     if of is None or (of[:ranks] < 0).any():
         return np.zeros((ranks, ranks), dtype=np.bool_)
-    different: BoolArray = of[:ranks, None] != of[None, :ranks]
-    return different
+    return of[:ranks, None] != of[None, :ranks]

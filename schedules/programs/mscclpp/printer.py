@@ -32,7 +32,7 @@ from tutti.schedules.programs.mscclpp.names import (
     chunks_of,
 )
 from tutti.schedules.programs.mscclpp.syncs import Cells, Role, Syncs
-from tutti.schedules.programs.one_sided import Blocks, blocks_of, without_needless_waits
+from tutti.schedules.programs.one_sided import Blocks, without_needless_waits
 from tutti.schedules.programs.program import Address, Buffer, Instruction, Op, Program
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import NONE, BoolArray
@@ -102,8 +102,11 @@ def to_plan(
     if min_bytes > most:
         raise Misfit(f"{program.name} does not fit: {min_bytes} bytes, at most {most}")
     printed = _PlanPrinter(program, packets, ports)
+    protocol, place = PACKETS if packets else SIMPLE, "in place" if program.in_place else "out of place"
+    # No other plan may have its name, because the runtime takes plans with one name for one plan.
+    mark = crc32(b"".join(column.tobytes() for column in program.code))
     plan: _Json = {
-        "name": _name(program, packets, min_bytes, most),
+        "name": f"{program.name}, {protocol}, {place}, {min_bytes} to {most} bytes, {mark:08x}",
         "collective": COLLECTIVES.get(what.kind, CUSTOM),
         "protocol": PACKETS if packets else SIMPLE,
         "inplace": program.in_place,
@@ -131,20 +134,13 @@ def to_plan(
     return json.dumps(plan | {"gpus": gpus} | tail, indent=1) + "\n"
 
 
-def _name(program: Program, packets: bool, low: int, high: int) -> str:
-    """Return a name that no other plan has, because the runtime takes plans with one name for one plan."""
-    protocol, place = PACKETS if packets else SIMPLE, "in place" if program.in_place else "out of place"
-    mark = crc32(b"".join(column.tobytes() for column in program.code))
-    return f"{program.name}, {protocol}, {place}, {low} to {high} bytes, {mark:08x}"
-
-
 class _PlanPrinter:
     """The data that the GPUs of a plan share."""
 
     def __init__(self, program: Program, packets: bool, ports: BoolArray) -> None:
         self.program, self.packets, self.ports = program, packets, ports
         self.cells = Cells(BufferLayout.of(program))
-        self.blocks = without_needless_waits([blocks_of(program, rank) for rank in range(program.num_ranks)])
+        self.blocks = without_needless_waits([program.blocks(rank) for rank in range(program.num_ranks)])
         self.links: list[set[_Link]] = [set() for _ in self.blocks]
         # The place of each packet, by sender, receiver and connection.
         self.packet: dict[tuple[int, int, int], Address] = {}

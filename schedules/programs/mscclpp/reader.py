@@ -320,8 +320,10 @@ class _PlanReader:
             assembly.match_barriers(rank, events)
         if assembly.match_packets(self.plain) and not self.packets:
             self.warnings.append(f"packets under protocol '{SIMPLE}': its scratch has no room for flags")
+        # A GPU that does nothing has one block without steps, because it must have one.
         made = [
-            [] if _is_idle(of_rank) else new for of_rank, new in zip(blocks, assembly.blocks(), strict=True)
+            [] if len(of_rank) == 1 and not of_rank[0].steps else new
+            for of_rank, new in zip(blocks, assembly.blocks(), strict=True)
         ]
         moved = sum(i.length for of_rank in made for block in of_rank for i in block)
         if moved > LIMITS.moved:
@@ -402,35 +404,27 @@ class _BlockReader:
             first = len(self.steps)
             threads = self._read(op, name, where)
             made = [step for step in self.steps[first:] if isinstance(step, Instruction)]
-            if len(self.ops) <= LIMITS.ops:
-                self._check_sync(syncs, name, op, made, threads, where)
+            if len(self.ops) > LIMITS.ops:
+                continue
+            if name in ("nop", "barrier"):
+                syncs.met()
+                continue
+            if name in _PAIRS or name in _SUMS:
+                role = Role.SIGNAL if op.get("channel_type") == PORT else Role.DATA
+            else:
+                role = Role.WAIT if name in ("wait", "rlxwait", "sem_acquire") else Role.SIGNAL
+            accesses = self.plan.cells.accesses(self.rank, made)
+            awaits = (
+                name in _SUMS and name.endswith("pkt")
+            ) or name == "upkt"  # each element has its own flag
+            if syncs.needed(role, accesses, threads) and not awaits:
+                self.plan.warnings.append(
+                    f"{where}: no 'nop' before this '{name}', which needs what came before"
+                )
+                syncs.met()
+            syncs.done(role, accesses, threads)
         if self.pending:
             self._add(Instruction(Op.NOP))
-
-    def _check_sync(
-        self,
-        syncs: Syncs,
-        name: str,
-        op: Mapping[str, Any],
-        made: list[Instruction],
-        threads: int,
-        where: str,
-    ) -> None:
-        if name in ("nop", "barrier"):
-            syncs.met()
-            return
-        if name in _PAIRS or name in _SUMS:
-            role = Role.SIGNAL if op.get("channel_type") == PORT else Role.DATA
-        elif name in ("wait", "rlxwait", "sem_acquire"):
-            role = Role.WAIT
-        else:
-            role = Role.SIGNAL
-        accesses = self.plan.cells.accesses(self.rank, made)
-        awaits = (name in _SUMS and name.endswith("pkt")) or name == "upkt"  # each element has its own flag
-        if syncs.needed(role, accesses, threads) and not awaits:
-            self.plan.warnings.append(f"{where}: no 'nop' before this '{name}', which needs what came before")
-            syncs.met()
-        syncs.done(role, accesses, threads)
 
     def _add(self, *steps: Instruction | Flags) -> None:
         self.steps += steps
@@ -576,11 +570,6 @@ class _BlockReader:
         if letter in "LR" and which is Buffer.SCRATCH:
             self.plan.plain[rank].add((index, index + size))
         return _MemoryRange(rank, Address(which, index), size, letter in "lr")
-
-
-def _is_idle(blocks: list[_BlockReader]) -> bool:
-    """Return whether a GPU does nothing; it then has one block without steps, because it must have one."""
-    return len(blocks) == 1 and not blocks[0].steps
 
 
 def _span(place: _MemoryRange) -> tuple[int, int]:

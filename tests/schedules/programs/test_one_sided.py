@@ -13,7 +13,7 @@ from tests.schedules.programs.by_hand import (
 from tutti.schedules.collective import collective
 from tutti.schedules.programs.faults import ProgramError
 from tutti.schedules.programs.interpreter import all_interleavings, judge
-from tutti.schedules.programs.one_sided import blocks_of, one_sided, with_proxies
+from tutti.schedules.programs.one_sided import one_sided, with_proxies
 from tutti.schedules.programs.program import NOWHERE, Address, Buffer, Instruction, Op, Program
 from tutti.topologies.errors import InputError
 
@@ -25,7 +25,7 @@ def everywhere(program):
 
 
 def ops(program, rank=0, block=0):
-    return [one.op for one in blocks_of(program, rank)[block]]
+    return [one.op for one in program.blocks(rank)[block]]
 
 
 @pytest.mark.parametrize("packets", [False, True], ids=["signals", "packets"])
@@ -74,7 +74,7 @@ def test_a_message_to_a_place_that_was_read_goes_through_the_inbox():
     )
     made = one_sided(program)
     assert made.scratch.tolist() == [4, 4]  # two units as before, and a slot of two
-    first, second = (one for one in blocks_of(made, 0)[0] if one.op is Op.COPY and one.to == 1)
+    first, second = (one for one in made.blocks(0)[0] if one.op is Op.COPY and one.to == 1)
     assert (first.target, second.target) == (Address(SCRATCH, 0), Address(SCRATCH, 2))
     judge(made)
 
@@ -82,7 +82,7 @@ def test_a_message_to_a_place_that_was_read_goes_through_the_inbox():
 def test_packets_come_first_in_scratch_and_take_twice_their_room():
     """Four messages per rank take units 0 to 7 with their flags; the forwarded sum follows them."""
     made = one_sided(ring_allreduce(3), packets=True)
-    slots = [one.target for one in blocks_of(made, 0)[0] if one.op is Op.COPY and one.to == 1]
+    slots = [one.target for one in made.blocks(0)[0] if one.op is Op.COPY and one.to == 1]
     assert [slot.offset for slot in slots] == [0, 1, 2, 3]
     assert made.scratch.tolist() == [9, 9, 9]
 
@@ -97,7 +97,7 @@ def test_waits_that_follow_from_others_are_left_out():
     program = pairs_allreduce(3)
     made = one_sided(program)
     for rank in range(3):
-        for block in blocks_of(made, rank):
+        for block in made.blocks(rank):
             known = {}
             for one in block:
                 for other, step in one.waits:
@@ -113,7 +113,7 @@ def test_a_program_that_is_one_sided_already_is_refused():
 def test_in_place_all_is_in_the_larger_buffer():
     """A rank's input is its shard of the output."""
     program = ring_allgather(3, in_place=True)
-    blocks = [blocks_of(program, rank) for rank in range(3)]
+    blocks = [program.blocks(rank) for rank in range(3)]
     for rank, [block] in enumerate(blocks):
         assert block[0].source == Address(OUT, rank)
         block[0] = block[0]._replace(source=Address(IN, 0))
