@@ -56,7 +56,7 @@ lint: $(DEVELOPED) ## check style, format, types, the direction of imports and t
 	@$(BIN)/python lint/house.py
 
 bench: $(COMPILED) ## run the benchmarks
-	@$(BIN)/python -m tutti.experiments.bench $(ARGS)
+	@$(BIN)/python -m benchmarks $(ARGS)
 
 layers: $(INSTALLED) ## run the study of modelling layers into results/layers
 	@$(PIP) --require-hashes --target $(VENV)/layers -r requirements-layers.txt

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.sweep import for_each
-from tutti.experiments.bench.circulants import (
+from benchmarks.circulants import (
     all_circulants,
     all_twisted_tori,
     check,
@@ -139,7 +139,7 @@ def test_the_smallest_exceptions_to_conjecture_1():
 
 
 def test_theorem_22_holds_past_the_papers_sizes():
-    """Samples here; `python -m tutti.experiments.bench.circulants` checks all."""
+    """Samples here; `python -m benchmarks.circulants` checks all."""
     found = check("", theorem_22([*range(7, 300), 10_007, 30_011, 123_457]))
     assert found.exceptions == []
     assert (len(found.sizes), min(found.sizes), max(found.sizes)) == (296, 7, 123_457)

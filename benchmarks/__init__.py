@@ -1,4 +1,4 @@
-"""Benchmarks: ``python -m tutti.experiments.bench [--only NAME] [--large]``, the numbers of docs/results.md.
+"""Benchmarks: ``python -m benchmarks [--only NAME] [--large]``, the numbers of docs/results.md.
 
 Each benchmark is a function that yields measurements (`cases`); `circulants` is a study of its own. Times
 leave compilation out, and short ones are the best of three: they run one after the other, alone, and not as
@@ -54,7 +54,7 @@ from tutti.topologies.topology import Topology
 from tutti.topologies.units import GIBI, GIGA, MICRO
 
 GIBIBYTE = Fraction(GIBI)
-REFERENCE = Path(__file__).resolve().parents[2] / "tests" / "data" / "reference"
+REFERENCE = Path(__file__).resolve().parents[1] / "tests" / "data" / "reference"
 SHORT_SECONDS = 2.0
 """Longer times are measured once, shorter ones three times. A larger value measures more of them again."""
 
@@ -356,9 +356,7 @@ def summary(done: Sequence[Measurement]) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the benchmarks asked for; 1 if an exact target is missed, 2 for an unknown name, else 0."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tutti.experiments.bench", description=__doc__, allow_abbrev=False
-    )
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__, allow_abbrev=False)
     parser.add_argument("--only", action="append", metavar="NAME", help=", ".join(BENCHMARKS))
     parser.add_argument("--large", action="store_true", help="those that need minutes and gigabytes too")
     arguments = parser.parse_args(argv)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tutti.experiments import bench
-from tutti.experiments.bench import TACOS_CASES, Measurement, _tacos_case, at_most, best_of_three, exactly
+from benchmarks import TACOS_CASES, Measurement, _tacos_case, at_most, best_of_three, exactly
 
 SLOW, RIGHT, WRONG = (
     at_most("c", "s", 2.0, 1.0),

@@ -1,4 +1,4 @@
-"""BW-optimality of circulants and twisted tori: ``python -m tutti.experiments.bench.circulants``.
+"""BW-optimality of circulants and twisted tori: ``python -m benchmarks.circulants``.
 
 Conjecture 1 (dissertation, A.6.4) says that every circulant has a BW-optimal BFB schedule; for two offsets it
 is proven, Theorem 22 gives those of least diameter, and the paper checked up to 10^4 nodes. Here every
@@ -163,7 +163,7 @@ def random_twisted_tori(largest: int, number: int) -> Iterator[CirculantCase]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Check all of them and print, one line a kind, what was checked."""
-    parser = argparse.ArgumentParser(prog="python -m tutti.experiments.bench.circulants", allow_abbrev=False)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.circulants", allow_abbrev=False)
     parser.add_argument("--until", type=int, default=20_000, help="all sizes of Theorem 22 up to this one")
     parser.add_argument("--largest", type=int, default=10**6, help="the largest network sampled")
     parser.add_argument("--samples", type=int, default=1000, help="how many, of each kind")
