@@ -34,8 +34,25 @@ def expand_line(table: ShardTable) -> ShardTable:
     tail, head = np.concatenate([table.tail, loops]), np.concatenate([table.head, loops])
     link_between = _LineGraphLinks(grown, table.turned)
     result = ShardTable(grown, table.turned, table.sizes, *(np.empty(0, np.int64) for _ in range(5)))
-    first_hop = _first_hop(result, len(table.sizes))
-    rows, owner, target = _pairs(table, tail, head)
+    links = result.topology.num_links
+    first_hop = {
+        "owner": result.tail,
+        "first": np.zeros(links, np.int64),
+        "count": np.full(links, len(table.sizes)),
+        "link": np.arange(links),
+        "step": np.ones(links, np.int64),
+    }
+    nodes = table.topology.num_ranks
+    into, out = np.argsort(head, kind="stable"), np.argsort(tail, kind="stable")
+    ins, outs = (np.bincount(ends, minlength=nodes) for ends in (head, tail))
+    receiver = table.head[table.link]
+    check_rows(f"L({table.topology.name})", int((ins[table.owner] * outs[receiver]).sum()))
+    rows, number = spread(ins[table.owner] * outs[receiver])
+    among_in, among_out = np.divmod(number, outs[receiver[rows]])
+    owner = into[offsets_of(ins)[table.owner[rows]] + among_in]
+    target = out[offsets_of(outs)[receiver[rows]] + among_out]
+    kept = owner != target
+    rows, owner, target = rows[kept], owner[kept], target[kept]
     columns = {
         "owner": owner,
         "first": table.first[rows],
@@ -57,34 +74,6 @@ class _LineGraphLinks:
     def __call__(self, sender: Int64Array, receiver: Int64Array) -> Int64Array:
         ends = (receiver, sender) if self.turned else (sender, receiver)
         return np.searchsorted(self.keys, ends[0] * self.nodes + ends[1])
-
-
-def _first_hop(grown: ShardTable, parts: int) -> dict[str, Int64Array]:
-    links = grown.topology.num_links
-    return {
-        "owner": grown.tail,
-        "first": np.zeros(links, np.int64),
-        "count": np.full(links, parts),
-        "link": np.arange(links),
-        "step": np.ones(links, np.int64),
-    }
-
-
-def _pairs(
-    table: ShardTable, tail: Int64Array, head: Int64Array
-) -> tuple[Int64Array, Int64Array, Int64Array]:
-    """Return rows of the table with each node v'v that enters the owner and ww' that leaves the receiver."""
-    nodes = table.topology.num_ranks
-    into, out = np.argsort(head, kind="stable"), np.argsort(tail, kind="stable")
-    ins, outs = (np.bincount(ends, minlength=nodes) for ends in (head, tail))
-    receiver = table.head[table.link]
-    check_rows(f"L({table.topology.name})", int((ins[table.owner] * outs[receiver]).sum()))
-    rows, number = spread(ins[table.owner] * outs[receiver])
-    among_in, among_out = np.divmod(number, outs[receiver[rows]])
-    owner = into[offsets_of(ins)[table.owner[rows]] + among_in]
-    target = out[offsets_of(outs)[receiver[rows]] + among_out]
-    kept = owner != target
-    return rows[kept], owner[kept], target[kept]
 
 
 def expand_degree(table: ShardTable, factor: int) -> ShardTable:

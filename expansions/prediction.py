@@ -119,7 +119,9 @@ def predict(expression: Expression) -> Prediction:
         case Both(of):
             return _both(of)
         case Base() if expression in SEARCHED:
-            return _searched(expression)
+            topology = expression.topology()
+            tl, degree = len(SEARCHED[expression].loads), topology.out_degrees[0]
+            return replace(_optimal(topology.num_ranks, int(degree), tl, int(degree), False), bfb=False)
         case Base(family, arguments) if family in KNOWN:
             return KNOWN[family](*arguments)
         case _:
@@ -302,13 +304,6 @@ def _product(expression: Product) -> Prediction:
         loops=False,
         bidirectional=all(f.bidirectional for f in factors),
     )
-
-
-def _searched(base: Base) -> Prediction:
-    """Return the cost of a stored schedule: BW-optimal, on a simple network, and not BFB."""
-    topology = base.topology()
-    tl, degree = len(SEARCHED[base].loads), topology.out_degrees[0]
-    return replace(_optimal(topology.num_ranks, int(degree), tl, int(degree), False), bfb=False)
 
 
 def _optimal(nodes: int, degree: int, tl: int, neighbours: int, bidirectional: bool) -> Prediction:

@@ -48,7 +48,7 @@ from tutti.schedules.compose import BY_ALLGATHER, from_allgather
 from tutti.schedules.estimates import seconds_by_allgathers
 from tutti.schedules.method import Method, NoOptions, Problem
 from tutti.schedules.schedule import Schedule
-from tutti.topologies.exact import FloatArray, Int64Array
+from tutti.topologies.exact import Int64Array
 from tutti.topologies.graphs.grid_structure import Grid, LineKind, grid_of, hosts_of
 from tutti.topologies.options import Whole
 from tutti.topologies.topology import Topology
@@ -327,7 +327,12 @@ def estimate(problem: Problem, options: NoOptions) -> float:
 def _gathering_seconds(problem: Problem) -> float:
     grid, topology = grid_for(TORUS_RINGS, problem), problem.topology
     k, size = len(grid.shape), float(problem.size or 0) / topology.num_ranks
-    alpha, slowness = _slowest(topology, grid)
+    place = np.stack(np.unravel_index(np.arange(topology.num_ranks), grid.shape))
+    along = (place[:, topology.source] != place[:, topology.target]).argmax(axis=0)
+    found = np.zeros((2, len(grid.shape)))
+    for row, values in zip(found, (topology.alpha.floats, 1 / topology.bandwidth.floats), strict=True):
+        np.maximum.at(row, along, values)
+    alpha, slowness = found[0], found[1]
     load = np.zeros((sum(grid.shape) - k, k))
     for first in range(k):
         order = [(first + i) % k for i in range(k)]
@@ -338,16 +343,6 @@ def _gathering_seconds(problem: Problem) -> float:
             load[begin : begin + n - 1, dimension] += held / (ways * k)
             begin, held = begin + n - 1, held * n
     return float((np.where(load > 0, alpha, 0) + load * size * slowness).max(axis=1).sum())
-
-
-def _slowest(topology: Topology, grid: Grid) -> tuple[FloatArray, FloatArray]:
-    """Return the largest α and the largest 1/bandwidth of the links of each dimension."""
-    place = np.stack(np.unravel_index(np.arange(topology.num_ranks), grid.shape))
-    along = (place[:, topology.source] != place[:, topology.target]).argmax(axis=0)
-    found = np.zeros((2, len(grid.shape)))
-    for row, values in zip(found, (topology.alpha.floats, 1 / topology.bandwidth.floats), strict=True):
-        np.maximum.at(row, along, values)
-    return found[0], found[1]
 
 
 def check(problem: Problem, options: NoOptions) -> None:

@@ -88,7 +88,14 @@ def synthesize(problem: Problem, options: TacosOptions, rng: np.random.Generator
         If the size is not positive, or is needed and not given; or as `check`.
     """
     METHOD.supports(problem, options)
-    size = _size(problem, options)
+    where = problem.topology
+    if problem.size is None and size_dependent(problem, options):
+        differ = "shards differ" if where.homogeneous else "its links differ"
+        why = "it has switches" if where.num_switches else differ
+        raise InputError(f"tacos needs a size on {where.name}: {why}, so the schedule depends on it")
+    size = DEFAULT_SIZE if problem.size is None else Fraction(problem.size)
+    if size <= 0:
+        raise InputError(f"tacos: the size is {size} bytes; it must be positive")
     if problem.collective.parts:
         return _mixed(problem, size, options, lambda part, own: _made(part, part.size or size, own, rng))
     return _made(Problem(problem.topology, problem.collective, size), size, options, rng)
@@ -251,18 +258,6 @@ def _chunks(what: Collective, chunks: int) -> list[int]:
     """Return the chunks a shard of each part, for nearly equal sizes of chunks."""
     shards = [w * max(part.items.share) for w, part in zip(what.part_weights, what.parts, strict=True)]
     return [chunks * min(math.ceil(shard / min(shards)), MOST_TIMES) for shard in shards]
-
-
-def _size(problem: Problem, options: TacosOptions) -> Fraction:
-    where = problem.topology
-    if problem.size is None and size_dependent(problem, options):
-        differ = "shards differ" if where.homogeneous else "its links differ"
-        why = "it has switches" if where.num_switches else differ
-        raise InputError(f"tacos needs a size on {where.name}: {why}, so the schedule depends on it")
-    size = DEFAULT_SIZE if problem.size is None else Fraction(problem.size)
-    if size <= 0:
-        raise InputError(f"tacos: the size is {size} bytes; it must be positive")
-    return size
 
 
 def check(problem: Problem, options: TacosOptions) -> None:

@@ -170,7 +170,11 @@ def _search(
         before = noted
         noted = _note_shared(scratch, block, at, noted)
         if noted == before:
-            _note_full(state, block, node)
+            lacks = _NONE
+            for w in range(WIDTH):
+                lacks |= ~state.have[block, node, w]
+            if lacks == _NONE:
+                state.full[node, block // WORD_BITS] |= bit(block)
         passed += 1
         block = block + 1 if block + 1 < blocks else 0
     return noted
@@ -290,16 +294,6 @@ def _note_shared(scratch: NodeScratch, block: int, at: int, noted: int) -> int:
         scratch.place[noted], scratch.noted[noted] = block * WIDTH + w, scratch.shared[w]
         noted += int((scratch.shared[w] != _NONE) & (noted < LISTED))
     return noted
-
-
-@inlined
-def _note_full(state: RoundState, block: int, node: int) -> None:
-    """Note that the node has all of a block, if that is so."""
-    lacks = _NONE
-    for w in range(WIDTH):
-        lacks |= ~state.have[block, node, w]
-    if lacks == _NONE:
-        state.full[node, block // WORD_BITS] |= bit(block)
 
 
 @inlined

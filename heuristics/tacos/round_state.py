@@ -215,18 +215,14 @@ def deliver_round(rule: Any, made: RoundState, listed: int, now: int) -> tuple[n
                     now,
                 )
                 row += 1
-                _receive(made, node, made.picked[slot])
+                chunk = made.picked[slot]
+                block = chunk >> BLOCK_SHIFT
+                made.have[block, node, (chunk >> WORD_SHIFT) & (WIDTH - 1)] |= bit(chunk)
+                made.begun[node, block >> WORD_SHIFT] |= bit(block)
     _count(made)
     made.rows[0] += total
     made.rows[1] -= total
     return now + network.duration[0] if made.rows[1] else NEVER, 0
-
-
-@inlined
-def _receive(state: RoundState, node: int, chunk: int) -> None:
-    block = chunk >> BLOCK_SHIFT
-    state.have[block, node, (chunk >> WORD_SHIFT) & (WIDTH - 1)] |= bit(chunk)
-    state.begun[node, block >> WORD_SHIFT] |= bit(block)
 
 
 @inlined

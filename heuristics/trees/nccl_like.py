@@ -44,7 +44,11 @@ def synthesize(problem: Problem, options: HostOptions, rng: np.random.Generator)
     """
     METHOD.supports(problem, options)
     hosts = _hosts(problem.topology, options)
-    every = [_named(ring, "ring") for ring in _rings(problem, hosts, rng)]
+    every = [RING.synthesize(problem, RING.options(), rng)]
+    if hosts is not None:
+        rings = rings_through(hosts)
+        every.insert(0, from_allgather(problem, lambda one: rings_allgather(one, rings)))
+    every = [_named(ring, "ring") for ring in every]
     made = _fastest(problem, hosts, every)
     uneven = uneven_hosts(problem.topology)
     if uneven is None:
@@ -70,15 +74,6 @@ def _hosts(topology: Topology, options: HostOptions) -> list[Int64Array] | None:
 
 def _named(schedule: Schedule, algorithm: str) -> Schedule:
     return schedule.replace(stats={**schedule.stats, "algorithm": algorithm})
-
-
-def _rings(problem: Problem, hosts: list[Int64Array] | None, rng: np.random.Generator) -> list[Schedule]:
-    """Return the schedules over one ring of all ranks, and over those of the channels."""
-    every = [RING.synthesize(problem, RING.options(), rng)]
-    if hosts is not None:
-        rings = rings_through(hosts)
-        every.insert(0, from_allgather(problem, lambda one: rings_allgather(one, rings)))
-    return every
 
 
 def _trees(topology: Topology, hosts: list[Int64Array] | None) -> list[Int32Array]:

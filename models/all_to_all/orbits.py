@@ -386,7 +386,13 @@ def _basic_shares(images: Images, paths: PathFlow, pair: Int64Array, block: int)
     """Return shares, float64 (paths,), that are basic solutions block by block, the others as they are."""
     from scipy.sparse import csc_array, csr_array
 
-    loads = csc_array(_loads(images, paths))
+    problem, lengths = images.problem, np.diff(paths.offsets)
+    moved = paths.demand.amounts[paths.source, paths.target] * problem.weights[images.row_of[paths.source]]
+    time = float(images.congestion(paths) / problem.unit)
+    orbit = images.orbit[paths.links]
+    value = np.repeat(moved.astype(np.float64), lengths) / (images.capacity[orbit] * time)
+    which = np.repeat(np.arange(len(paths)), lengths)
+    loads = csc_array(csr_array((value, (orbit, which)), shape=(len(images.capacity), len(paths))))
     shares = paths.amounts / np.bincount(pair, weights=paths.amounts)[pair]
     starts = np.flatnonzero(np.diff(pair, prepend=-1))
     blocks = starts[
@@ -417,16 +423,3 @@ def _program(loads: csr_array, pair: Int64Array, others: FloatArray) -> Compiled
         np.append(np.full(orbits, -np.inf), ones),
         np.append(-others, ones),
     )
-
-
-def _loads(images: Images, paths: PathFlow) -> csr_array:
-    """Return the load of each path, with all its pair's demand, on each orbit: 1 is what is proven."""
-    from scipy.sparse import csr_array
-
-    problem, lengths = images.problem, np.diff(paths.offsets)
-    moved = paths.demand.amounts[paths.source, paths.target] * problem.weights[images.row_of[paths.source]]
-    time = float(images.congestion(paths) / problem.unit)
-    orbit = images.orbit[paths.links]
-    value = np.repeat(moved.astype(np.float64), lengths) / (images.capacity[orbit] * time)
-    which = np.repeat(np.arange(len(paths)), lengths)
-    return csr_array((value, (orbit, which)), shape=(len(images.capacity), len(paths)))

@@ -201,7 +201,11 @@ def _of_factors(graph: Graph, epsilon: Fraction | None) -> Packing | None:
         return None
     one, other = (pack(factor, epsilon) for factor in split)
     sizes = (split[0].num_nodes, split[1].num_nodes)
-    forest = product_forest(sizes, (one.forest, other.forest), (one.ratio, other.ratio))
+    return packing_of(graph, product_forest(sizes, (one.forest, other.forest), (one.ratio, other.ratio)))
+
+
+def packing_of(graph: Graph, forest: Forest | None) -> Packing | None:
+    """Return the trees at their centres as a packing; None if there are none, or too many."""
     if forest is None or len(forest) * graph.num_nodes > MOST_ENTRIES:
         return None
     forest = centred(forest)
@@ -226,12 +230,8 @@ def spine_packing(graph: Graph) -> Packing | None:
     split = factors(graph)
     if split is None or not all(is_even_path(factor) for factor in split):
         return None
-    forest = spine_forest(split)
-    if forest is None or len(forest) * graph.num_nodes > MOST_ENTRIES:
-        return None
-    forest = centred(forest)
-    ratio, bound = load_ratio(graph, forest), 1 / strength(graph).value
-    return Packing(forest, ratio, bound) if ratio == bound else None
+    found = packing_of(graph, spine_forest(split))
+    return found if found is not None and found.ratio == found.bound else None
 
 
 def _packed(graph: Graph, sigma: Fraction, root: int) -> Forest:

@@ -21,7 +21,7 @@ import numpy as np
 from tutti.models.bfb.frontiers import Patterns, distinct_patterns, frontiers
 from tutti.models.bfb.sharing import share
 from tutti.topologies.errors import InputError
-from tutti.topologies.exact import BoolArray, Int32Array, Int64Array
+from tutti.topologies.exact import Int32Array, Int64Array
 from tutti.topologies.kernels import kernel
 from tutti.topologies.topology import Topology
 
@@ -120,12 +120,12 @@ def _by_subsets(p: Patterns) -> Int64Array:
             for entry in range(p.starts[c], p.starts[c + 1]):
                 mask |= 1 << p.link[entry]
             inside[mask] += p.size[c]
-        ratios[pattern, 0], ratios[pattern, 1] = _densest(inside, p.num_links)
+        ratios[pattern, 0], ratios[pattern, 1] = densest(inside, p.num_links)
     return ratios
 
 
 @kernel
-def _densest(inside: Int64Array, num_links: int) -> tuple[int, int]:
+def densest(inside: Int64Array, num_links: int) -> tuple[int, int]:
     """Return the best (count, size) over subsets, given how many sources have exactly each mask.
 
     After the subset-sum transform, inside[S] counts the sources whose mask lies in S.
@@ -165,19 +165,14 @@ def _by_newton(p: Patterns) -> Int64Array:
         ratios[pattern, 1] = 1
         tight = np.ones(p.offsets[pattern + 1] - p.offsets[pattern], np.bool_)
         while tight.any():
-            ratios[pattern, 0], ratios[pattern, 1] = _ratio(p, p.offsets[pattern], tight)
+            begin = p.offsets[pattern]
+            sources = 0
+            used = np.zeros(p.num_links, np.bool_)
+            for i in range(len(tight)):
+                if tight[i]:
+                    sources += p.size[begin + i]
+                    for entry in range(p.starts[begin + i], p.starts[begin + i + 1]):
+                        used[p.link[entry]] = True
+            ratios[pattern, 0], ratios[pattern, 1] = sources, used.sum()
             tight = share(p, pattern, ratios[pattern, 1], np.full(p.num_links, ratios[pattern, 0]), flow)
     return ratios
-
-
-@kernel
-def _ratio(p: Patterns, begin: int, chosen: BoolArray) -> tuple[int, int]:
-    """Return how many sources the chosen classes have, and how many links they may use."""
-    sources = 0
-    used = np.zeros(p.num_links, np.bool_)
-    for i in range(len(chosen)):
-        if chosen[i]:
-            sources += p.size[begin + i]
-            for entry in range(p.starts[begin + i], p.starts[begin + i + 1]):
-                used[p.link[entry]] = True
-    return sources, used.sum()

@@ -150,7 +150,13 @@ def _allgather(options: BfbOptions, problem: Problem) -> Schedule:
 
 
 def _unequal_allgather(options: BfbOptions, problem: Problem) -> Schedule:
-    size = _size(problem)
+    if problem.size is None:
+        raise InputError(
+            f"bfb needs a size on {problem.topology.name}: its links differ, so the schedule depends on it"
+        )
+    if problem.size <= 0:
+        raise InputError(f"bfb: the size is {problem.size} bytes; it must be positive")
+    size = Fraction(problem.size)
     begin = now()
     work = frontiers(problem.topology)
     programs = _programs(work, options)
@@ -193,16 +199,6 @@ def _loads(programs: Programs, options: BfbOptions) -> tuple[Fraction, ...] | No
 def _solved_by(programs: Programs | None, what: str) -> dict[str, Any]:
     """Return the programs' solver and cost, as columns of a row."""
     return {"solver": COUNTING} if programs is None else {"program": what, **programs.effort.columns}
-
-
-def _size(problem: Problem) -> Fraction:
-    if problem.size is None:
-        raise InputError(
-            f"bfb needs a size on {problem.topology.name}: its links differ, so the schedule depends on it"
-        )
-    if problem.size <= 0:
-        raise InputError(f"bfb: the size is {problem.size} bytes; it must be positive")
-    return Fraction(problem.size)
 
 
 def _compared(

@@ -33,7 +33,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tutti.models.bfb.counting import solve_patterns
+from tutti.models.bfb.counting import densest, solve_patterns
 from tutti.models.bfb.frontiers import Patterns
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import Int32Array, Int64Array, offsets_of
@@ -197,17 +197,8 @@ def _balanced(mask: Int32Array, nodes: Int32Array, inside: Int64Array, degree: i
     inside[:] = 0
     for x in nodes:
         inside[mask[x]] += 1
-    for i in range(degree):
-        for chosen in range(len(inside)):
-            if chosen >> i & 1:
-                inside[chosen] += inside[chosen ^ 1 << i]
-    for chosen in range(len(inside)):
-        size = 0
-        for i in range(degree):
-            size += chosen >> i & 1
-        if inside[chosen] * degree > size * len(nodes):
-            return False
-    return True
+    top, bottom = densest(inside, degree)
+    return top * degree <= bottom * len(nodes)
 
 
 def transitive_cost(topology: Topology) -> tuple[int, Fraction]:

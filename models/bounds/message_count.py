@@ -436,7 +436,11 @@ class _ReceiptArrays:
         """
         come: Int64Array = np.add.reduceat(x[:, : self.alone], self.place, axis=1)
         (tails, rows), hubs = self.tails, len(self.own)
-        besides = come[:, self.sender[tails]] - self._behind(x)[:, rows]
+        sums, (row, other) = np.zeros_like(x), self.behind
+        if len(row):
+            begin = np.flatnonzero(np.diff(row, prepend=-1))
+            sums[:, row[begin]] = np.add.reduceat(x[:, other], begin, axis=1)
+        besides = come[:, self.sender[tails]] - sums[:, rows]
         h = self._held(np.concatenate([come, besides], axis=1))
         held[now, 0] = h[:, : self.ranks].max(axis=1)
         held[now, 1] = h[:, self.ranks : hubs].max(axis=1, initial=0)
@@ -460,14 +464,6 @@ class _ReceiptArrays:
         held = np.zeros((*come.shape[:2], self.count + 1), dtype=np.int64)
         np.minimum(come, there, out=held[..., :-1])
         return own + held if self.additive else np.maximum(own, held)
-
-    def _behind(self, x: Int64Array) -> Int64Array:
-        """Return what has come from S to the tails of links into S."""
-        sums, (row, other) = np.zeros_like(x), self.behind
-        if len(row):
-            begin = np.flatnonzero(np.diff(row, prepend=-1))
-            sums[:, row[begin]] = np.add.reduceat(x[:, other], begin, axis=1)
-        return sums
 
     def _passed(
         self, x: Int64Array, now: Int64Array, rows: Int64Array, lag: Int64Array, needs: Int64Array

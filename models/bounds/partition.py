@@ -21,7 +21,7 @@ import numpy as np
 from tutti.models.bounds.bound import SECONDS, SECONDS_PER_BYTE, Bound
 from tutti.models.bounds.traffic import Traffic
 from tutti.topologies.errors import InputError
-from tutti.topologies.exact import Int32Array, json_number
+from tutti.topologies.exact import json_number
 from tutti.topologies.graphs.strength import strength, undirected
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import exact_number
@@ -76,10 +76,6 @@ def _weakest(topology: Topology) -> Parts | None:
         part = strength(graph).part
     except InputError:  # capacities too far apart for 64 bits, or a switch that no link joins
         return None
-    return _with_ranks(topology, part)
-
-
-def _with_ranks(topology: Topology, part: Int32Array) -> Parts | None:
     ranked = np.unique(part[: topology.num_ranks])
     if len(ranked) == 1:
         return None

@@ -315,7 +315,13 @@ def _tree(costs: Costs, load: FloatArray, c: int) -> list[int]:
     tree: list[int] = []
     for end in sorted(costs.demand.ends[c], key=lambda r: (costs.head[c, r], r)):
         if end not in reached:
-            for k in _path(costs, price, c, reached, end):
+            logical = costs.demand.logical
+            lengths = np.where(costs.demand.allowed[c], price, np.inf).tolist()
+            begun = [(cost, rank, ()) for rank, cost in reached.items()]
+            found = nearest_first(logical.out_links, logical.targets.tolist(), lengths, begun)
+            path = next(path for _, rank, path in found if rank == end)
+            having = [place for place, k in enumerate(path, 1) if logical.links[k].target in reached]
+            for k in path[having[-1] if having else 0 :]:
                 link = costs.demand.logical.links[k]
                 reached[link.target] = reached[link.source] + costs.latency[k]
                 price[k] = np.inf
@@ -324,14 +330,3 @@ def _tree(costs: Costs, load: FloatArray, c: int) -> list[int]:
                     for other in costs.ports[port]:
                         price[other] += hold
     return tree
-
-
-def _path(costs: Costs, price: list[float], c: int, reached: dict[int, float], end: int) -> tuple[int, ...]:
-    """Return the cheapest path to an end from the ranks that have the chunk, from the last such rank on."""
-    logical = costs.demand.logical
-    lengths = np.where(costs.demand.allowed[c], price, np.inf).tolist()
-    begun = [(cost, rank, ()) for rank, cost in reached.items()]
-    found = nearest_first(logical.out_links, logical.targets.tolist(), lengths, begun)
-    path = next(path for _, rank, path in found if rank == end)
-    having = [place for place, k in enumerate(path, 1) if logical.links[k].target in reached]
-    return path[having[-1] if having else 0 :]
