@@ -291,18 +291,11 @@ def _product(expression: Product) -> Prediction:
     if note:
         return replace(measured(expression), note=note)
     factors = [predict(factor) for factor in factors_of(expression)]
-    nodes = prod(f.nodes for f in factors)
-    return Prediction(
-        nodes=nodes,
-        degree=sum(f.degree for f in factors),
-        tl=sum(f.tl for f in factors),
-        tb=Fraction(nodes - 1, nodes),
-        exact=True,
-        bfb=True,
-        two_neighbours=len(factors) > 1 or factors[0].two_neighbours,
-        simple=True,
-        loops=False,
-        bidirectional=all(f.bidirectional for f in factors),
+    nodes, degree = prod(f.nodes for f in factors), sum(f.degree for f in factors)
+    both_ways = all(f.bidirectional for f in factors)
+    several = len(factors) > 1 or factors[0].two_neighbours
+    return replace(
+        _optimal(nodes, degree, sum(f.tl for f in factors), degree, both_ways), two_neighbours=several
     )
 
 

@@ -175,22 +175,12 @@ def _waiting(jobs: list[RankMessage]) -> list[set[int]]:
     ]
     waiting: list[set[int]] = []
     for job in jobs:
-        if job.adds:
-            before = {
-                SwitchDirection.UP: None,
-                SwitchDirection.DOWN: SwitchDirection.UP,
-                SwitchDirection.ACROSS: SwitchDirection.DOWN,
-            }[job.way]
-        else:
-            before = {
-                SwitchDirection.UP: SwitchDirection.ACROSS,
-                SwitchDirection.DOWN: SwitchDirection.UP,
-                SwitchDirection.ACROSS: None,
-            }[job.way]
         if not job.adds and job.way is (SwitchDirection.ACROSS if job.hop else SwitchDirection.UP):
             waiting.append({place for low, high, place in sums if low < job.high and job.low < high})
-        else:
-            waiting.append(set() if before is None else {number[job._replace(way=before)]})
+        elif job.way is (SwitchDirection.UP if job.adds else SwitchDirection.ACROSS):
+            waiting.append(set())
+        else:  # a message goes up, down and across, and what spreads goes across first
+            waiting.append({number[job._replace(way=SwitchDirection((job.way - 1) % 3))]})
     return waiting
 
 
@@ -247,10 +237,8 @@ def _rows(found: Machines, job: RankMessage) -> Int64Array:
         whose = box + job.hop if job.adds else box
     item = found.rank[whose % boxes, other]
     here = found.rank[box, at]
-    route = {SwitchDirection.UP: 0, SwitchDirection.DOWN: 1, SwitchDirection.ACROSS: 1 + job.hop}[
-        job.way
-    ] * found.rank.size + here
-    return np.stack([item, route], axis=1)
+    way = 1 + job.hop if job.way is SwitchDirection.ACROSS else job.way
+    return np.stack([item, way * found.rank.size + here], axis=1)
 
 
 def _routes(found: Machines) -> Routes:
