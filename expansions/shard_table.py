@@ -33,7 +33,7 @@ class ShardRows(NamedTuple):
 
     owner: Int64Array
     first: Int64Array
-    count: Int64Array
+    number: Int64Array
     link: Int64Array
     step: Int64Array
 

@@ -316,11 +316,7 @@ def _schedule(
     goes = np.argsort((demand.position[rows.target] - demand.position[rows.source]) % places, kind="stable")
     goes = goes[(rows.source != rows.target)[goes]]
     return schedule_of_steps(
-        problem,
-        rows.kept(goes),
-        chunks,
-        way=way[goes],
-        ways=(fabric.inside, None, fabric.outside),
+        problem, rows.kept(goes), chunks, way=way[goes], ways=(fabric.inside, None, fabric.outside)
     )
 
 

@@ -89,13 +89,13 @@ def _schedule(problem: Problem) -> Schedule:
     if what.kind is Kind.ALL_TO_ALL:
         return exchange_schedule(problem, crossing(partners))
     if what.root is not None:
-        senders, rows = np.array([what.root]), []
+        senders, sent = np.array([what.root]), []
         for step, (partner, onward) in enumerate(zip(partners, _onward(partners), strict=True), start=1):
             to = partner[senders]
             chunk = onward[to] if what.kind is Kind.SCATTER else np.zeros((1, 1), dtype=np.int64)
-            rows.append(StepTransfers.of(step, senders[:, None], to[:, None], chunk))
+            sent.append(StepTransfers.of(step, senders[:, None], to[:, None], chunk))
             senders = np.concatenate([senders, to])
-        rows = StepTransfers.joined(rows)
+        rows = StepTransfers.joined(sent)
     elif what.kind is Kind.ALLREDUCE:
         rows = exchanging(partners[::-1], np.arange(len(what.items)))
     else:

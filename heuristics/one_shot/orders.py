@@ -272,13 +272,7 @@ def _part(busy: FloatArray, at: Int64Array, dimension: int) -> float:
 
 @kernel
 def _add(
-    lattice: _Lattice,
-    i: int,
-    order: Int64Array,
-    sign: float,
-    pieces: int,
-    load: FloatArray,
-    at: Int64Array,
+    lattice: _Lattice, i: int, order: Int64Array, sign: float, pieces: int, load: FloatArray, at: Int64Array
 ) -> None:
     """Add, or subtract, the times for which an order keeps the links busy in each step."""
     at[:] = 0

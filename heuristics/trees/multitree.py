@@ -120,9 +120,7 @@ def grow_multitree(
     """
     bandwidth = topology.bandwidth.numerators
     root, lengths, routes = _grow_all(
-        topology.num_ranks,
-        _links(topology, bandwidth // bandwidth.min()),
-        lockstep,
+        topology.num_ranks, _links(topology, bandwidth // bandwidth.min()), lockstep
     )
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     return root, offsets, routes[: offsets[-1]]
@@ -164,11 +162,7 @@ class _BreadthFirstScratch(NamedTuple):
 
 
 @kernel
-def _grow_all(
-    ranks: int,
-    links: _LinkUse,
-    lockstep: bool,
-) -> tuple[Int32Array, Int64Array, Int32Array]:
+def _grow_all(ranks: int, links: _LinkUse, lockstep: bool) -> tuple[Int32Array, Int64Array, Int32Array]:
     """Return the root and the route's length of each edge, and the routes end to end."""
     nodes = len(links.out_offsets) - 1
     search = _BreadthFirstScratch(

@@ -57,9 +57,7 @@ class Cut:
 
 
 def bottleneck_cut(
-    topology: Topology,
-    weights: Iterable[Fraction | int] | None = None,
-    sinks: Sequence[int] | None = None,
+    topology: Topology, weights: Iterable[Fraction | int] | None = None, sinks: Sequence[int] | None = None
 ) -> Cut:
     """Return a cut of the largest ratio, found by Newton's method on cuts.
 
@@ -119,9 +117,7 @@ def node_cut(topology: Topology, weights: Iterable[Fraction | int] | None = None
 
 
 def binary_search_cut(
-    topology: Topology,
-    weights: Iterable[Fraction | int] | None = None,
-    sinks: Sequence[int] | None = None,
+    topology: Topology, weights: Iterable[Fraction | int] | None = None, sinks: Sequence[int] | None = None
 ) -> Cut:
     """Return a cut of the largest ratio by Algorithm 1 (dissertation 4.5.2): the reference.
 

@@ -210,12 +210,11 @@ os.register_at_fork(after_in_child=_idle.clear)  # it is the parent's
 
 def _helper() -> Worker:
     """Return an idle helper that lives, or a new one."""
-    helper = _idle.pop() if _idle else None
-    if helper is not None and helper.process.exitcode is not None:
+    while _idle:
+        helper = _idle.pop()
+        if helper.process.exitcode is None:
+            return helper
         helper.end()
-        helper = None
-    if helper is not None:
-        return helper
     with COMPILATION:
         return Worker.fresh("tutti.models.solvers.solving:help_solving")
 

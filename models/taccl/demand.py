@@ -132,11 +132,7 @@ class ChunkDemand:
 
 
 def demand_of(
-    logical: LogicalTopology,
-    what: Collective,
-    chunks: Chunks,
-    size: Fraction,
-    rules: PathRules,
+    logical: LogicalTopology, what: Collective, chunks: Chunks, size: Fraction, rules: PathRules
 ) -> ChunkDemand:
     """Return what a collective that copies asks for.
 
@@ -195,19 +191,18 @@ def _allowed(logical: LogicalTopology, start: int, ends: tuple[int, ...], rules:
     if len(ends) == 1:
         mapped &= logical.sources != ends[0]
     if rules.paths == Paths.ALL:  # but of no rank that the chunk can't come to
-        return mapped & (logical.hops_from(start, mapped) < logical.topology.num_ranks)[logical.sources]
+        return mapped & (logical.hops_from(start, mapped) < far)[logical.sources]
     if relay is None or rules.paths == Paths.LOGICAL:
         hops, far = logical.hops, logical.topology.num_ranks
         there = [end for end in ends if hops[start, end] < far]
         via = hops[start][:, None] + hops[:, there] == hops[start, there]
         passed: BoolArray = np.asarray(via.any(axis=1))
     else:
-        ranks = logical.topology.num_ranks
         forth = logical.hops_from(start, mapped)
-        passed = np.zeros(ranks, np.bool_)
+        passed = np.zeros(far, np.bool_)
         for end in ends:
             back = logical.hops_from(end, mapped, backwards=True)
-            if forth[end] < ranks:
+            if forth[end] < far:
                 passed |= forth + back == forth[end]
     return mapped & passed[logical.sources] & passed[logical.targets]
 

@@ -90,17 +90,10 @@ class TacclOptions(Options):
         if self.solver != "highs":
             mip_options(StageLimits(self.solver))
 
-    @staticmethod
-    def _made_for(text: str) -> Fraction:
-        try:
-            return parse_size(text)
-        except InputError as error:
-            raise InputError(f"taccl option input_size: {error}") from None
-
     def size(self) -> Fraction | None:
         """Return M in bytes for which a schedule is made at every size that is asked for, if it is fixed."""
         if self.input_size is not None:
-            return self._made_for(self.input_size)
+            return parse_size(self.input_size)
         sketch = self.read()
         return None if sketch is None else sketch.size
 

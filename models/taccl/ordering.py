@@ -265,9 +265,7 @@ def choose(
     while len(queue) > 0:
         moment, place, transfer = heapq.heappop(queue)
         now: Any = _soonest(arrays, ports, places, transfer, ready[transfer], backwards)
-        if (
-            now > moment
-        ):  # its ports were taken since: it waits with its new moment, which keeps the invariant
+        if now > moment:  # its ports were taken since: it waits with its new moment, as the queue needs
             heapq.heappush(queue, (now, place, transfer))
             continue
         end = _take(arrays, ports, places, transfer, now, backwards)

@@ -173,11 +173,7 @@ def reroute(found: Routing, limits: StageLimits, rng: np.random.Generator) -> Ro
     build_s = now() - begin
     if limits.deadline.over:
         return None
-    result = solve(
-        compiled,
-        limits.solver,
-        mip_options(replace(limits, gap=0.05)),
-    )
+    result = solve(compiled, limits.solver, mip_options(replace(limits, gap=0.05)))
     if result.values is None:
         return None
     sent = _needed(found.demand, _is_sent(costs, m, result, None))
