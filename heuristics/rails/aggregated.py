@@ -112,7 +112,10 @@ def play(load: MachineCosts, share: float, least: int, parts: int, *, adds: bool
         able = [
             number for number in ready if jobs[number].way is not SwitchDirection.ACROSS or number == line[-1]
         ]
-        now, _, chosen = min((max(free[jobs[n].way], may[n]), _rank(jobs[n]), n) for n in able)
+        # Of those that can go now, messages across machines go first, and of these those that spread.
+        now, *_, chosen = min(
+            (max(free[jobs[n].way], may[n]), jobs[n].hop == 0, jobs[n].adds, n) for n in able
+        )
         job = jobs[chosen]
         held, late = _lasts(load, job)
         start[chosen], free[job.way], over[chosen] = now, now + held, now + held + late
@@ -184,11 +187,6 @@ def _waiting(jobs: list[RankMessage]) -> list[set[int]]:
     return waiting
 
 
-def _rank(job: RankMessage) -> tuple[bool, bool]:
-    """Return a key that puts jobs of messages across first on a port, and of these those that spread."""
-    return job.hop == 0, job.adds
-
-
 def _lasts(load: MachineCosts, job: RankMessage) -> tuple[float, float]:
     """Return for how long a job holds its first link, and how much later it ends."""
     units = job.high - job.low
@@ -226,8 +224,7 @@ def schedule_of_course(problem: Problem, found: Machines, shard: int, course: Co
 def _rows(found: Machines, job: RankMessage) -> Int64Array:
     """Return item and route of what all ranks send or receive, (rows, 2). Routes: see `_routes`."""
     boxes, ranks = found.rank.shape
-    shape = (boxes, ranks, ranks)
-    box, at, other = (axis.ravel() for axis in np.indices(shape))
+    box, at, other = np.indices((boxes, ranks, ranks)).reshape(3, -1)
     # Up from `at` (or down to it) goes the shard of `other`, or the shard of `at`, which owns it.
     shared = (job.way is SwitchDirection.UP) == job.adds and job.way is not SwitchDirection.ACROSS
     kept = at != other if shared else at == other

@@ -168,17 +168,13 @@ def _balanced(load: MachineCosts, rule: SendRule) -> MachineTimeline:
     return best
 
 
-def _check(topology: Topology) -> None:
-    """Raise `Unsupported` for a network that is neither machines nor planes."""
-    found = machines(topology)
-    if isinstance(found, str) and not planes_in_reach(topology):
-        raise METHOD.unsupported(f"needs {Shape.PLANES}; {topology.name} has no such planes and {found}")
-
-
 def check(problem: Problem, options: HostOptions) -> None:
     """Raise `Unsupported` for networks that are neither machines nor planes, and for too many transfers."""
     check_allgathers(METHOD, problem)
-    _check(placed(problem.topology, infer=options.infer_hosts))
+    topology = placed(problem.topology, infer=options.infer_hosts)
+    found = machines(topology)
+    if isinstance(found, str) and not planes_in_reach(topology):
+        raise METHOD.unsupported(f"needs {Shape.PLANES}; {topology.name} has no such planes and {found}")
 
 
 METHOD = Method(

@@ -61,21 +61,6 @@ class Balance(NamedTuple):
     optimal: bool
 
 
-def moves_of(topology: Topology) -> Int32Array | None:
-    """Return where the i-th link out of each node leads, int32 (degree, nodes), or None if degrees differ.
-
-    Examples
-    --------
-    >>> from tutti.topologies.families.grids import ring
-    >>> moves_of(ring(3)).tolist()
-    [[1, 2, 0], [2, 0, 1]]
-    """
-    degrees = topology.out_degrees
-    if topology.num_switches or (degrees != degrees[0]).any():
-        return None
-    return np.ascontiguousarray(topology.target[topology.out_links[1]].reshape(-1, degrees[0]).T)
-
-
 def balance(moves: Int32Array) -> Balance:
     """Search from node 0, having checked that the steps are commuting permutations.
 
@@ -91,8 +76,7 @@ def balance(moves: Int32Array) -> Balance:
 
     Examples
     --------
-    >>> from tutti.topologies.families.grids import torus
-    >>> balance(moves_of(torus(4, 4)))
+    >>> balance(torus_moves([4, 4]))
     Balance(reached=16, steps=4, optimal=True)
     """
     if len(moves) > (most := 16):  # a table of all sets of them is kept

@@ -181,7 +181,7 @@ def demand_of(
 
 def _allowed(logical: LogicalTopology, start: int, ends: tuple[int, ...], rules: PathRules) -> BoolArray:
     """Return which links may carry a chunk, bool (links,)."""
-    links = logical.links
+    links, far = logical.links, logical.topology.num_ranks
     mapped = logical.targets != start
     relay = rules.relay(logical, start)
     if relay is not None:
@@ -193,7 +193,7 @@ def _allowed(logical: LogicalTopology, start: int, ends: tuple[int, ...], rules:
     if rules.paths == Paths.ALL:  # but of no rank that the chunk can't come to
         return mapped & (logical.hops_from(start, mapped) < far)[logical.sources]
     if relay is None or rules.paths == Paths.LOGICAL:
-        hops, far = logical.hops, logical.topology.num_ranks
+        hops = logical.hops
         there = [end for end in ends if hops[start, end] < far]
         via = hops[start][:, None] + hops[:, there] == hops[start, there]
         passed: BoolArray = np.asarray(via.any(axis=1))

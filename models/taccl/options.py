@@ -82,7 +82,10 @@ class TacclOptions(Options):
         """Check the values, that the sketch can be read, and that the solver is installed."""
         super().__post_init__()
         if self.input_size is not None:
-            self._made_for(self.input_size)
+            try:
+                parse_size(self.input_size)
+            except InputError as error:
+                raise InputError(f"taccl option input_size: {error}") from None
         if self.sketch is not None:
             if not isinstance(self.sketch, str):
                 raise InputError(f"taccl option sketch is {self.sketch!r}; it must be a name or a file")

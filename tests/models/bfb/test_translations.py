@@ -25,7 +25,6 @@ from tutti.models.bfb.translations import (
     balance,
     circulant_moves,
     commute,
-    moves_of,
     torus_moves,
     transitive_cost,
 )
@@ -50,6 +49,11 @@ ALIKE = [
     "uniring:5",
     "ring:6?links=2",
 ]
+
+
+def moves_of(topology):
+    """Return where the i-th link out of each node leads, int32 (degree, nodes)."""
+    return np.ascontiguousarray(topology.target[topology.out_links[1]].reshape(-1, topology.degree).T)
 
 
 @for_each("text", ALIKE)
