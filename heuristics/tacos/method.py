@@ -291,11 +291,6 @@ def size_dependent(problem: Problem, options: TacosOptions) -> bool:
     return bool(problem.topology.num_switches) or not problem.topology.homogeneous or not even
 
 
-def estimate(problem: Problem, options: TacosOptions) -> float | None:
-    """Return the least seconds in which every rank receives each chunk in a separate message."""
-    return shard_seconds(problem, options.chunks)
-
-
 METHOD = Method(
     name="tacos",
     kind="heuristic",
@@ -305,6 +300,6 @@ METHOD = Method(
     check=check,
     size_dependent=size_dependent,
     seeded=True,
-    estimate=estimate,
+    estimate=lambda problem, options: shard_seconds(problem, options.chunks),
     summary="greedy link-chunk matching over the time-expanded network (TACOS)",
 )

@@ -142,18 +142,13 @@ def _turned(first: Int32Array, second: Int32Array) -> Int32Array:
     return second
 
 
-def check(problem: Problem, options: PipelineOptions) -> None:
-    """Raise `Unsupported` for too many transfers."""
-    check_pipeline(METHOD, problem, 2 * options.slices)
-
-
 METHOD = Method(
     name="dbt",
     kind="heuristic",
     synthesize=synthesize,
     options=PipelineOptions,
     capabilities=Capabilities(KINDS, Groups.NONE),
-    check=check,
+    check=lambda problem, options: check_pipeline(METHOD, problem, 2 * options.slices),
     size_dependent=lambda problem, options: options.slices == 0,
     summary="double binary tree, pipelined, over shortest routes",
 )

@@ -280,23 +280,13 @@ def _depths(ranks: int, root: Int32Array, tail: Int32Array, head: Int32Array) ->
     return depth
 
 
-def check(problem: Problem, options: MultiTreeOptions) -> None:
-    """Raise `Unsupported` for too many transfers."""
-    check_allgathers(METHOD, problem)
-
-
-def estimate(problem: Problem, options: MultiTreeOptions) -> float | None:
-    """Return the least seconds in which every rank receives a message over the tree of each other rank."""
-    return shard_seconds(problem)
-
-
 METHOD = Method(
     name="multitree",
     kind="heuristic",
     synthesize=synthesize,
     options=MultiTreeOptions,
     capabilities=Capabilities(BY_ALLGATHER, Groups.NONE),
-    check=check,
-    estimate=estimate,
+    check=lambda problem, options: check_allgathers(METHOD, problem),
+    estimate=lambda problem, options: shard_seconds(problem),
     summary="MultiTree: a spanning tree a rank, all grown together greedily, in units of the slowest link",
 )

@@ -120,11 +120,6 @@ def synthesize(problem: Problem, options: BfbOptions, rng: np.random.Generator) 
     return from_allgather(problem, partial(_allgather, options))
 
 
-def size_dependent(problem: Problem, options: BfbOptions) -> bool:
-    """Return whether links differ: then it depends on the size how much each one should carry."""
-    return not problem.topology.homogeneous
-
-
 def _allgather(options: BfbOptions, problem: Problem) -> Schedule:
     if not problem.topology.homogeneous:
         return _unequal_allgather(options, problem)
@@ -225,7 +220,7 @@ def _compared(
     return programs
 
 
-def estimate(problem: Problem, options: BfbOptions) -> float:
+def _least_seconds(problem: Problem) -> float:
     """Return the seconds of one step for each distance, in which every rank loads its in-links evenly.
 
     In step t rank u receives the data of the sources at distance t. T_B is at least the sum over steps of the
@@ -233,10 +228,6 @@ def estimate(problem: Problem, options: BfbOptions) -> float:
     eligible links can share the data evenly, as in circulant networks and tori (Theorem 16 with U = sources
     over in-links).
     """
-    return seconds_by_allgathers(problem, _least_seconds)
-
-
-def _least_seconds(problem: Problem) -> float:
     topology, shard = problem.topology, float(problem.size or 0) / problem.topology.num_ranks
     hops = hop_distances(topology)
     alpha = np.zeros(topology.num_ranks)
@@ -252,8 +243,8 @@ METHOD = Method(
     fast={"by": "counting"},
     options=BfbOptions,
     capabilities=Capabilities(BY_ALLGATHER, Groups.NONE, uneven_shards=False, switches=Switches.NONE),
-    size_dependent=size_dependent,
+    size_dependent=lambda problem, options: not problem.topology.homogeneous,
     exact_for="steps, and bytes over shortest paths (of an allreduce, in each half)",
-    estimate=estimate,
+    estimate=lambda problem, options: seconds_by_allgathers(problem, _least_seconds),
     summary="breadth-first broadcast: shortest paths, loads balanced exactly",
 )

@@ -315,11 +315,6 @@ def _exact_for(options: ForestcollOptions) -> str:
     return f"bytes{over} (of an allreduce, in each half)"
 
 
-def estimate(problem: Problem, options: ForestcollOptions) -> float | None:
-    """Return the least seconds in which every rank receives a message over a tree of each root."""
-    return shard_seconds(problem)
-
-
 METHOD = Method(
     name="forestcoll",
     kind="exact",
@@ -328,6 +323,6 @@ METHOD = Method(
     options=ForestcollOptions,
     capabilities=Capabilities(KINDS, Groups.ONE, switches=Switches.BALANCED),
     exact_for=_exact_for,
-    estimate=estimate,
+    estimate=lambda problem, options: shard_seconds(problem),
     summary="spanning trees that meet the throughput bottleneck cut, on any network with switches",
 )
