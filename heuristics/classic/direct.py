@@ -94,7 +94,7 @@ def estimate(problem: Problem, options: NoOptions) -> float | None:
     return steps * even_seconds(problem, rank_hops(problem.topology), 1 / ranks)
 
 
-METHOD = Method(
+METHOD: Method = Method(
     name="direct",
     kind="heuristic",
     synthesize=synthesize,

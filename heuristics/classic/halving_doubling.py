@@ -82,7 +82,7 @@ def estimate(problem: Problem, options: RhdOptions) -> float:
     return seconds_by_allgathers(problem, lambda half: exchange_seconds(half, steps))
 
 
-RHD = Method(
+RHD: Method = Method(
     name="rhd",
     kind="heuristic",
     synthesize=synthesize,

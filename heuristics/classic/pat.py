@@ -106,7 +106,7 @@ def _depth_first(top: int, span: int) -> Iterator[int]:
         yield from _depth_first(top + span, span)
 
 
-METHOD = Method(
+METHOD: Method = Method(
     name="pat",
     kind="heuristic",
     synthesize=synthesize,

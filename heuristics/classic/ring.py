@@ -120,7 +120,7 @@ def estimate(problem: Problem, options: RingOptions) -> float:
     return seconds_by_allgathers(problem, gathering)
 
 
-RING = Method(
+RING: Method = Method(
     name="ring",
     kind="heuristic",
     synthesize=synthesize,

@@ -302,8 +302,7 @@ class HybridSearch:
                 adds.append(np.full(len(chunk), one.adds))
         joined, reduce = StepTransfers.joined(rows), np.concatenate(adds)
         order = np.argsort(joined.step, kind="stable")
-        in_order = joined.kept(order)
-        return schedule_of_steps(self.problem, in_order, chunks, reduce[order])
+        return schedule_of_steps(self.problem, joined.kept(order), chunks, reduce[order])
 
     def _chain(self) -> Chain:
         """Return any chain."""

@@ -80,8 +80,9 @@ def _ranks(topology: Topology) -> Iterator[Int64Array]:
     """Yield the possible tables of ranks by plane and place, each once."""
     hosts, grid, seen = hosts_of(topology), grid_of(topology), set()
     found = [hosts.ranks] if isinstance(hosts, Hosts) else []
-    for dimension, length in enumerate(grid.shape if grid is not None else ()):
-        found.append(np.ascontiguousarray(np.moveaxis(grid.ranks, dimension, 0)).reshape(length, -1))
+    for dimension in range(len(grid.shape)) if grid is not None else ():
+        ranks = np.ascontiguousarray(np.moveaxis(grid.ranks, dimension, 0))
+        found.append(ranks.reshape(len(ranks), -1))
     for rank in found:
         if min(rank.shape) > 1 and rank.tobytes() not in seen:
             seen.add(rank.tobytes())

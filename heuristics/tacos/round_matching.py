@@ -204,10 +204,8 @@ def _divide_four(state: RoundState, block: int, node: int, scratch: NodeScratch)
 
     The node itself replaces missing in-links, as it has nothing that it lacks.
     """
-    begin, links = (
-        state.network.in_first[node],
-        state.network.in_first[node + 1] - state.network.in_first[node],
-    )
+    begin = state.network.in_first[node]
+    links = state.network.in_first[node + 1] - begin
     have = state.have[block]
     a = have[state.source[begin]]
     b = have[state.source[begin + 1] if links > 1 else node]
@@ -243,10 +241,8 @@ def _pick_scarce(
     state: RoundState, node: int, scratch: NodeScratch, block: int, at: int, looked_at: int
 ) -> int:
     """Offer a block's scarce chunks, from word `at` on, to the in-links; return how many have seen enough."""
-    begin, links = (
-        state.network.in_first[node],
-        state.network.in_first[node + 1] - state.network.in_first[node],
-    )
+    begin = state.network.in_first[node]
+    links = state.network.in_first[node + 1] - begin
     have, scarce, served = state.have[block], scratch.scarce, 0
     for link in range(links):
         theirs, seen, best = have[state.source[begin + link]], scratch.seen[link], scratch.best[link]

@@ -142,7 +142,7 @@ def _turned(first: Int32Array, second: Int32Array) -> Int32Array:
     return second
 
 
-METHOD = Method(
+METHOD: Method = Method(
     name="dbt",
     kind="heuristic",
     synthesize=synthesize,

@@ -280,7 +280,7 @@ def _depths(ranks: int, root: Int32Array, tail: Int32Array, head: Int32Array) ->
     return depth
 
 
-METHOD = Method(
+METHOD: Method = Method(
     name="multitree",
     kind="heuristic",
     synthesize=synthesize,

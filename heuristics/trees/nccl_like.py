@@ -79,9 +79,7 @@ def _named(schedule: Schedule, algorithm: str) -> Schedule:
 def _trees(topology: Topology, hosts: list[Int64Array] | None) -> list[Int32Array]:
     """Return the parents of the trees of all ranks, and of those of the channels."""
     every = double_binary_trees(topology.num_ranks)
-    if hosts is None:
-        return every
-    return [trees_through(hosts), *every]
+    return every if hosts is None else [trees_through(hosts), *every]
 
 
 def rings_through(hosts: list[Int64Array]) -> Int64Array:

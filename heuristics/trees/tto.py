@@ -60,7 +60,7 @@ def corner_trees(topology: Topology) -> Int32Array:
     return np.repeat(forest.parent, forest.weight, axis=0)
 
 
-METHOD = Method(
+METHOD: Method = Method(
     name="tto",
     kind="heuristic",
     synthesize=synthesize,
