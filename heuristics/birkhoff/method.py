@@ -294,9 +294,7 @@ def _schedule(
     ranks, places, cut = hosts.ranks.reshape(-1), hosts.ranks.shape[1], plan.cut
     item = np.concatenate([demand.item[cut.owner, cut.dest], inside.item])
     order = np.argsort(item, kind="stable")
-    chunk = np.empty(len(order), np.int64)
-    chunk[order] = np.arange(len(order))
-    sent, kept = np.split(chunk, [len(cut.stage)])
+    sent, kept = np.split(np.argsort(order), [len(cut.stage)])
     size = np.concatenate([cut.amount, inside.amount])[order]
     chunks = Chunks(item[order], size, demand.denominator * places * plan.turns)
 
@@ -321,9 +319,7 @@ def _schedule(
 
 
 def _demand(problem: Problem, ranks: Int64Array) -> _Demand:
-    items, number = problem.collective.items, len(ranks)
-    position = np.empty(number, np.int64)
-    position[ranks] = np.arange(number)
+    items, number, position = problem.collective.items, len(ranks), np.argsort(ranks)
     amounts, item = np.zeros((number, number), np.int64), np.full((number, number), -1)
     share = items.share.reduced
     amounts[position[items.start], position[items.end]] = share.numerators

@@ -80,9 +80,9 @@ def _ranks(topology: Topology) -> Iterator[Int64Array]:
     """Yield the possible tables of ranks by plane and place, each once."""
     hosts, grid, seen = hosts_of(topology), grid_of(topology), set()
     found = [hosts.ranks] if isinstance(hosts, Hosts) else []
-    for dimension in range(len(grid.shape)) if grid is not None else ():
-        ranks = np.ascontiguousarray(np.moveaxis(grid.ranks, dimension, 0))
-        found.append(ranks.reshape(len(ranks), -1))
+    if grid is not None:
+        lines = (np.moveaxis(grid.ranks, dimension, 0) for dimension in range(len(grid.shape)))
+        found += [np.ascontiguousarray(ranks).reshape(len(ranks), -1) for ranks in lines]
     for rank in found:
         if min(rank.shape) > 1 and rank.tobytes() not in seen:
             seen.add(rank.tobytes())

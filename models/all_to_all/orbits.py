@@ -361,14 +361,14 @@ def fewer_paths(images: Images, paths: PathFlow, *, exact: bool, block: int = BL
         return paths
     now = images.congestion(paths)
     for parts, denominator in rounded_shares(_basic_shares(images, paths, pair, block), pair):
-        found = _with_shares(paths, pair, np.array(parts, dtype=np.int64), denominator)
+        found = _with_shares(paths, np.array(parts, dtype=np.int64), denominator)
         most = now if exact else now * (1 + SAME)
         if len(found) < len(paths) and images.congestion(found) <= most:
             return found
     return paths
 
 
-def _with_shares(paths: PathFlow, pair: Int64Array, parts: Int64Array, denominator: int) -> PathFlow:
+def _with_shares(paths: PathFlow, parts: Int64Array, denominator: int) -> PathFlow:
     """Return the paths with these shares of their pair's demand, less those without any."""
     demand, kept = paths.demand, np.flatnonzero(parts)
     lengths = np.diff(paths.offsets)
@@ -395,9 +395,8 @@ def _basic_shares(images: Images, paths: PathFlow, pair: Int64Array, block: int)
     loads = csc_array(csr_array((value, (orbit, which)), shape=(len(images.capacity), len(paths))))
     shares = paths.amounts / np.bincount(pair, weights=paths.amounts)[pair]
     starts = np.flatnonzero(np.diff(pair, prepend=-1))
-    blocks = starts[
-        np.unique(np.searchsorted(starts, np.arange(0, len(paths), block)).clip(max=len(starts) - 1))
-    ]
+    each = np.searchsorted(starts, np.arange(0, len(paths), block)).clip(max=len(starts) - 1)
+    blocks = starts[np.unique(each)]
     for begin, end in itertools.pairwise([*blocks.tolist(), len(paths)]):
         others = loads @ shares - loads[:, begin:end] @ shares[begin:end]
         model = _program(csr_array(loads[:, begin:end]), pair[begin:end] - pair[begin], others)

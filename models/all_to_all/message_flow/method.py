@@ -270,9 +270,8 @@ def _chunks(problem: Problem, ends: IntArray, parts: Int64Array, whole: int) -> 
     place = np.argsort(item, kind="stable")
     share = items.share.reduced
     size = share.numerators[item] * np.concatenate([parts, np.full(ranks, whole)])
-    chunk = np.empty(len(place), dtype=np.int32)
-    chunk[place] = np.arange(len(place), dtype=np.int32)
-    return Chunks(item[place], size[place], share.denominator * whole), chunk[: len(ends)]
+    chunk = np.argsort(place)[: len(ends)].astype(np.int32)
+    return Chunks(item[place], size[place], share.denominator * whole), chunk
 
 
 def check(problem: Problem, options: MessageFlowOptions) -> None:
