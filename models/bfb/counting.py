@@ -20,7 +20,6 @@ import numpy as np
 
 from tutti.models.bfb.frontiers import Patterns, distinct_patterns, frontiers
 from tutti.models.bfb.sharing import share
-from tutti.topologies.errors import InputError
 from tutti.topologies.exact import Int32Array, Int64Array
 from tutti.topologies.kernels import kernel
 from tutti.topologies.topology import Topology
@@ -93,23 +92,14 @@ def workloads(topology: Topology) -> Workloads:
     return Workloads(topology, work.steps, patterns.of_job, solve_patterns(patterns))
 
 
-def solve_patterns(patterns: Patterns, algorithm: str | None = None) -> tuple[Fraction, ...]:
-    """Return U of each pattern, by ``"subsets"`` or ``"newton"``; None: the one that suits the in-degree.
-
-    Raises
-    ------
-    InputError
-        If there is no algorithm of that name.
-    """
-    kernels = {"subsets": _by_subsets, "newton": _by_newton}
-    name = algorithm or ("subsets" if patterns.num_links <= SUBSET_LINKS else "newton")
-    if name not in kernels:
-        raise InputError(f"unknown counting algorithm '{name}'; allowed: {', '.join(kernels)}")
-    return tuple(Fraction(top, bottom) for top, bottom in kernels[name](patterns).tolist())
+def solve_patterns(patterns: Patterns) -> tuple[Fraction, ...]:
+    """Return U of each pattern, by the algorithm that suits the in-degree."""
+    ratios = by_subsets(patterns) if patterns.num_links <= SUBSET_LINKS else by_newton(patterns)
+    return tuple(Fraction(top, bottom) for top, bottom in ratios.tolist())
 
 
 @kernel
-def _by_subsets(p: Patterns) -> Int64Array:
+def by_subsets(p: Patterns) -> Int64Array:
     """Return (numerator, denominator) of U, shape (patterns, 2)."""
     ratios = np.zeros((len(p.offsets) - 1, 2), np.int64)
     inside = np.empty(1 << p.num_links, np.int64)
@@ -154,7 +144,7 @@ def _popcount(mask: int) -> int:
 
 
 @kernel
-def _by_newton(p: Patterns) -> Int64Array:
+def by_newton(p: Patterns) -> Int64Array:
     """Return (numerator, denominator) of U, shape (patterns, 2).
 
     The ratio of any set of classes is a lower bound; a set that does not fit within it has a larger one.

@@ -93,7 +93,9 @@ def message_count_bound(
     for share in _shares(topology, traffic) if topology.num_nodes <= MOST_NODES else ():
         longest = Fraction(int(distances.nodes.max()), denominator)
         tick = _tick(topology, min(least * REACH, least + longest * REACH))
-        receipt = None if tick is None else _received(topology, distances.nodes, share, cuts)
+        receipt = None
+        with suppress(Unsupported):  # there are too many links over which the data is received
+            receipt = _Receipt(topology, distances.nodes, share, cuts) if tick else None
         if tick is None or receipt is None:
             continue
         ticks = _ReceiptArrays(receipt, tick, size).ticks()
@@ -110,15 +112,6 @@ def message_count_bound(
         }
         bounds.append(Bound("message_count", ticks * tick, SECONDS, certificate))
     return max(bounds, key=lambda bound: bound.value, default=None)
-
-
-def _received(
-    topology: Topology, apart: Int64Array, share: _Shares, cuts: Sequence[BoolArray]
-) -> _Receipt | None:
-    """Return the links over which the data is received; None if there are too many."""
-    with suppress(Unsupported):
-        return _Receipt(topology, apart, share, cuts)
-    return None
 
 
 def _tick(topology: Topology, until: Fraction) -> Fraction | None:
@@ -252,9 +245,8 @@ class _Receipt:
         most = min(MOST_CELLS // len(entries), math.isqrt(MOST_SENDERS // (len(entries) * len(before))))
         if most < min(len(away), FEWEST_DISTANCES):
             raise Unsupported(f"message_count bound: {len(entries)} links into sets are too many")
-        known = away[
-            np.unique(np.linspace(0, len(away) - 1, min(most, MOST_DISTANCES, len(away))).astype(int))
-        ]
+        count = min(most, MOST_DISTANCES, len(away))
+        known = away[np.unique(np.linspace(0, len(away) - 1, count).astype(int))]
         near = apart[:ranks, hubs, None] < np.append(known, INT64_MAX)
         senders = [
             (row, *sender)

@@ -52,13 +52,9 @@ def partition_bounds(topology: Topology, traffic: Traffic) -> list[Bound]:
     parted = (_bounds(topology, traffic, parts, maximum=False) for parts in _families(topology, traffic))
     found, weakest = [*chain.from_iterable(parted)], _weakest(topology)
     if weakest:
-        found += _bounds(topology, traffic, weakest, not topology.num_switches and _of_all(traffic))
+        of_all = len(traffic.members) == 1 and len(traffic.rank) == traffic.num_ranks
+        found += _bounds(topology, traffic, weakest, of_all and not topology.num_switches)
     return sorted(found, key=lambda bound: (bound.value, bound.certificate["maximum"]), reverse=True)
-
-
-def _of_all(traffic: Traffic) -> bool:
-    """Return whether one group has all ranks."""
-    return len(traffic.members) == 1 and len(traffic.rank) == traffic.num_ranks
 
 
 def _weakest(topology: Topology) -> Parts | None:
