@@ -119,9 +119,9 @@ def grow_multitree(
     ([0, 1, 2, 0, 1, 2], [0, 1, 2, 1, 2, 0])
     """
     bandwidth = topology.bandwidth.numerators
-    root, lengths, routes = _grow_all(
-        topology.num_ranks, _links(topology, bandwidth // bandwidth.min()), lockstep
-    )
+    units, unused = bandwidth // bandwidth.min(), np.zeros(len(bandwidth), np.int64)
+    links = _LinkUse(*topology.out_links, topology.source, topology.target, units, units.copy(), unused)
+    root, lengths, routes = _grow_all(topology.num_ranks, links, lockstep)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     return root, offsets, routes[: offsets[-1]]
 
@@ -139,12 +139,6 @@ class _LinkUse(NamedTuple):
 
     used: Int64Array
     """Units taken in all steps."""
-
-
-def _links(topology: Topology, units: Int64Array) -> _LinkUse:
-    """Return the use of links that carry `units` units a step and have carried none."""
-    unused = np.zeros(len(units), np.int64)
-    return _LinkUse(*topology.out_links, topology.source, topology.target, units, units.copy(), unused)
 
 
 class _BreadthFirstScratch(NamedTuple):

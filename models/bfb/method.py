@@ -80,7 +80,12 @@ class BfbOptions(Options):
         """Check the values, and that `by` and `solver` agree."""
         super().__post_init__()
         if self.solver not in (None, COUNTING):
-            _check_solver(self.solver)
+            # U is the fraction nearest to the solver's value (`models.bfb.model`): PDLP's is too coarse.
+            exact = [info.name for info in known_solvers() if Feature.SIMPLEX in info.features]
+            if self.solver not in exact:
+                hint = suggestion(str(self.solver), [COUNTING, *exact])
+                raise InputError(f"bfb option solver is '{self.solver}'{hint}")
+            find_backend(str(self.solver), {Feature.LP, Feature.SIMPLEX})
         if self.solver is not None and self.by not in (AUTO, self.way):
             raise InputError(f"bfb option by is '{self.by}', but solver '{self.solver}' needs by={self.way}")
 
@@ -90,14 +95,6 @@ class BfbOptions(Options):
         if self.solver is None:
             return self.by
         return COUNTING if self.solver == COUNTING else MODEL
-
-
-def _check_solver(solver: Any) -> None:
-    # U is the fraction nearest to the solver's value (`models.bfb.model`): PDLP's is too coarse.
-    allowed = [COUNTING, *(info.name for info in known_solvers() if Feature.SIMPLEX in info.features)]
-    if solver not in allowed:
-        raise InputError(f"bfb option solver is '{solver}'{suggestion(str(solver), allowed)}")
-    find_backend(solver, {Feature.LP, Feature.SIMPLEX})
 
 
 def synthesize(problem: Problem, options: BfbOptions, rng: np.random.Generator) -> Schedule:

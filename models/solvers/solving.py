@@ -106,7 +106,10 @@ def solve(
     given = model if isinstance(model, CompiledModel) else None
     kind = given.features if given else required_features(model)
     backend = find_backend(solver, kind)
-    chosen = _options(backend, options)
+    chosen = backend.options() if options is None else options
+    if not isinstance(chosen, backend.options):
+        wanted = backend.options.__name__
+        raise InputError(f"solver {backend.name} takes {wanted}, not {type(chosen).__name__}")
     find_backend(solver, kind | chosen.needs | frozenset(needs) | (start.needs if start else frozenset()))
     begin = time.perf_counter()
     compiled = _compiled(model) if given is None else given
@@ -139,14 +142,6 @@ def _compiled(model: Any) -> CompiledModel | None:
         return compile_model(model)
     except InfeasibleConstraintException:
         return None
-
-
-def _options(backend: Backend, options: Any) -> SolverOptions:
-    chosen = backend.options() if options is None else options
-    if not isinstance(chosen, backend.options):
-        wanted = backend.options.__name__
-        raise InputError(f"solver {backend.name} takes {wanted}, not {type(chosen).__name__}")
-    return chosen
 
 
 def _run(model: CompiledModel, backend: Backend, options: SolverOptions, extras: Extras) -> _Measured:

@@ -20,7 +20,7 @@ cheaper trees: those that it uses, improved under the prices, and a few new ones
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,9 +32,6 @@ from tutti.models.solvers.rows import Rows
 from tutti.topologies.errors import NoSchedule
 from tutti.topologies.exact import FloatArray, Int64Array
 from tutti.topologies.kernels import now
-
-if TYPE_CHECKING:
-    pass
 
 
 class ColumnRounds(NamedTuple):
