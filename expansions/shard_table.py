@@ -142,8 +142,7 @@ def to_schedule(table: ShardTable, topology: Topology, what: Collective) -> Sche
     denominator = int(table.sizes.sum()) * ranks
     if denominator > INT64_MAX or parts * ranks > MOST_CHUNKS:
         raise NoSchedule(f"expansion on {topology.name}: {parts} parts a shard are too many for a table")
-    order = np.argsort(table.step, kind="stable")
-    sorted_rows = table.taken(order)
+    sorted_rows = table.taken(np.argsort(table.step, kind="stable"))
     chunks = Chunks(
         np.repeat(np.arange(ranks, dtype=np.int32), parts), np.tile(table.sizes, ranks), denominator
     )

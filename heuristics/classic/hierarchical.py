@@ -126,8 +126,7 @@ def synthesize(problem: Problem, options: HierarchicalOptions, rng: np.random.Ge
     METHOD.supports(problem, options)
     hosts = hosts_for(METHOD, problem.topology, infer=options.infer_hosts)
     if problem.collective.kind is Kind.ALL_TO_ALL:
-        rows = _all_to_all(hosts.ranks, *_exchanges(hosts, options))
-        made = exchange_schedule(problem, rows)
+        made = exchange_schedule(problem, _all_to_all(hosts.ranks, *_exchanges(hosts, options)))
     else:
         made = from_allgather(problem, partial(_allgather, hosts=hosts, options=options))
     return with_note_on_hosts(made, options)

@@ -209,8 +209,7 @@ def synthesize(problem: Problem, options: HybridOptions, rng: np.random.Generato
         As `METHOD.supports`.
     """
     METHOD.supports(problem, options)
-    made = HybridSearch(problem, options, rng).fastest(options.parts)
-    return with_note_on_hosts(made, options)
+    return with_note_on_hosts(HybridSearch(problem, options, rng).fastest(options.parts), options)
 
 
 class HybridSearch:

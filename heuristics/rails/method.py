@@ -78,8 +78,7 @@ def synthesize(problem: Problem, options: HostOptions, rng: np.random.Generator)
     """
     METHOD.supports(problem, options)
     on_hosts = replace(problem, topology=placed(problem.topology, infer=options.infer_hosts))
-    made = _fastest(on_hosts).replace(topology=problem.topology)
-    return with_note_on_hosts(made, options)
+    return with_note_on_hosts(_fastest(on_hosts).replace(topology=problem.topology), options)
 
 
 def _fastest(problem: Problem) -> Schedule:

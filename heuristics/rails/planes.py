@@ -196,8 +196,7 @@ def _by_first_use(links: Int64Array) -> Int64Array:
 
 def _hops(places: int, source: Int64Array, target: Int64Array) -> Int64Array:
     """Return the least number of routes from place to place; `places` where none lead there."""
-    graph = Neighbours.of(source, target, places)
-    hops = hops_from_each(graph, np.arange(places)).astype(np.int64)
+    hops = hops_from_each(Neighbours.of(source, target, places), np.arange(places)).astype(np.int64)
     return np.where(hops == UNREACHABLE, places, hops)
 
 
@@ -247,8 +246,7 @@ class Trees:
 def trees_of(net: Net, slack: int, rounds: int) -> Trees:
     """Return trees in which no place is more than `slack` hops farther from the root than necessary."""
     grown = _grown(net, _hops(net.places, net.source, net.target), slack, rounds)
-    root = np.tile(np.arange(net.places), rounds)
-    table = np.column_stack([root, grown.reshape(-1, net.places)])
+    table = np.column_stack([np.tile(np.arange(net.places), rounds), grown.reshape(-1, net.places)])
     found, count = np.unique(table, axis=0, return_counts=True)
     return Trees(found[:, 0], count / rounds, found[:, 1:])
 

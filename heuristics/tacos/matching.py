@@ -526,8 +526,7 @@ def most_links(bids: Bids) -> Int64Array:
     the first that can bring them.
     """
     chunks, able = _able(bids)
-    links = able.shape[1]
-    brings = np.full(links, NONE)
+    brings = np.full(able.shape[1], NONE)
     for place in range(len(chunks)):
         if brings.min() != NONE:
             break

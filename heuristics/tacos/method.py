@@ -140,8 +140,7 @@ def _between_ranks(
     if what.kind in COPYING:
         return make(problem)
     # IV-E, Fig. 11: what combines is the reverse of what copies, on the network with its links turned round.
-    turned = Problem(transpose(problem.topology), what.reverse, size)
-    return reverse(make(turned), problem.topology)
+    return reverse(make(Problem(transpose(problem.topology), what.reverse, size)), problem.topology)
 
 
 def _on_ports(schedule: Schedule, topology: Topology, routes: Routes | None, size: Fraction) -> Schedule:

@@ -126,8 +126,7 @@ def solve_by_orbits(
     ('1/2', True)
     """
     begin = now()
-    problem = ReducedProblem(symmetries(demand), demand)
-    return _solved(problem, begin, tolerance, time_limit, by)
+    return _solved(ReducedProblem(symmetries(demand), demand), begin, tolerance, time_limit, by)
 
 
 def paths_by_orbits(

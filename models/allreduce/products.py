@@ -124,8 +124,7 @@ def product_forest(
     """
     alpha = mix(sizes, ratios)
     kinds = [(spine, share) for spine, share in ((0, alpha), (1, 1 - alpha)) if share]
-    rows = [row for spine, share in kinds for row in _trees(sizes, forests, spine, share)]
-    return _forest(rows)
+    return _forest([row for spine, share in kinds for row in _trees(sizes, forests, spine, share)])
 
 
 def _forest(rows: Sequence[tuple[Fraction, Int32Array]]) -> Forest | None:
@@ -163,8 +162,7 @@ def _trees(
     The spines, copy by copy, and the combs are laid along [0, 1) each; where pieces overlap they are joined.
     """
     back, teeth = forests[spine], forests[1 - spine]
-    copies = sizes[1 - spine]
-    ends = [_ends(np.tile(back.weight, copies)), _ends(teeth.weight)]
+    ends = [_ends(np.tile(back.weight, sizes[1 - spine])), _ends(teeth.weight)]
     cuts = sorted({*ends[0], *ends[1]})
     here = [0, 0]
     before = Fraction(0)

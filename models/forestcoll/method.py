@@ -91,8 +91,7 @@ class PackingDemand:
         if what.kind is Kind.BROADCAST:
             one = [Fraction(int(position == what.root)) for position in range(len(members))]
             return cls(among(topology, members), Rationals.of(one))
-        weights = None if what.items.share.uniform else what.items.share
-        return cls(among(topology, members), weights)
+        return cls(among(topology, members), None if what.items.share.uniform else what.items.share)
 
     @property
     def num_roots(self) -> int:

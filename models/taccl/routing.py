@@ -207,8 +207,7 @@ def greedy_routing(costs: Costs, deadline: Deadline = NEVER) -> GreedyRouting | 
         If there is no time to route each chunk once.
     """
     demand = costs.demand
-    count = len(demand.logical.links)
-    sent = np.zeros((len(demand), count), np.bool_)
+    sent = np.zeros((len(demand), len(demand.logical.links)), np.bool_)
     load = np.zeros(len(costs.ports))
     images = _images(costs)
     for turn in range(4):  # each chunk is routed again three times
