@@ -140,7 +140,8 @@ class _Lattice(NamedTuple):
     late
         Whether the sum is spread after all have added up.
     busy
-        float64, shape (classes, dimensions, moves + 1): see `_busy`.
+        float64, shape (classes, dimensions, moves + 1): the fraction of items in which the busiest coordinate
+        takes part, before each move and after.
     row, begin, link, seconds
         The links that a move uses in a step, and for how many seconds a byte, in CSR form; the shape of row
         is (classes, dimensions, moves, steps).

@@ -43,6 +43,7 @@ from tutti.topologies.exact import FloatArray, Int64Array
 from tutti.topologies.graphs.symmetry import automorphisms
 from tutti.topologies.kernels import now
 from tutti.topologies.options import Duration, Options
+from tutti.topologies.topology import Topology
 from tutti.topologies.units import parse_time
 
 
@@ -222,9 +223,7 @@ def synthesize(problem: Problem, options: AllreduceEpochsOptions, rng: np.random
     if problem.size is None:
         raise InputError("allreduce_epochs needs a size: its schedule depends on it")
     until = now() + TUNING.search_part * float(parse_time(options.time_limit))
-    topology = problem.topology
-    nodes, _ = automorphisms(topology).some_elements(TUNING.elements)
-    lines = EpochLinks.under(topology, nodes.astype(np.int64), links_between(topology))
+    lines = _lines(problem.topology)
     search = _fastest(lines, float(problem.size), until, rng)
     elements = len(lines.symmetries)
     search.keep(max(1, TUNING.trees // elements))
@@ -235,6 +234,12 @@ def synthesize(problem: Problem, options: AllreduceEpochsOptions, rng: np.random
     images = TreeImages(pair, element, units[units > 0] * scale)
     schedule = schedule_of(lines, pairs, images, problem.collective, Fraction(problem.size))
     return schedule.replace(stats={"epochs": search.epochs, "trees": len(weight) * elements})
+
+
+def _lines(topology: Topology) -> EpochLinks:
+    """Return the lines of a network under a group that is not too large."""
+    nodes, _ = automorphisms(topology).some_elements(TUNING.elements)
+    return EpochLinks.under(topology, nodes.astype(np.int64), links_between(topology))
 
 
 def _fastest(lines: EpochLinks, size: float, until: float, rng: np.random.Generator) -> _PairSearch:
