@@ -77,10 +77,9 @@ def test_commuting_steps_are_automorphisms_that_reach_every_node(text):
         assert sorted((int(move[u]), int(move[v])) for u, v in links) == links
 
 
-@pytest.mark.parametrize("text", ["mesh:3x3", "twisted_hypercube:3", "gen_kautz:2,7", "slim_fly:5"])
+@pytest.mark.parametrize("text", ["twisted_hypercube:3", "gen_kautz:2,7", "slim_fly:5"])
 def test_others_are_not_taken_for_alike(text):
-    moves = moves_of(parse_topology(text))
-    assert moves is None or not commute(moves)
+    assert not commute(moves_of(parse_topology(text)))
 
 
 def test_steps_that_do_not_commute_are_refused():
