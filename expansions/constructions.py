@@ -13,7 +13,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from tutti.expansions.shard_table import ShardTable, check_rows, equal_parts, rank_within, refined, spread
+from tutti.expansions.shard_table import (
+    ShardRows,
+    ShardTable,
+    check_rows,
+    equal_parts,
+    rank_within,
+    refined,
+    spread,
+)
 from tutti.topologies.errors import InputError, NoSchedule, Unsupported
 from tutti.topologies.exact import INT64_MAX, Int64Array, offsets_of
 from tutti.topologies.families.products import cartesian_power, degree_expansion, line_graph, self_loops
@@ -33,18 +41,24 @@ def expand_line(table: ShardTable) -> ShardTable:
     loops = np.repeat(np.arange(base.num_ranks), self_loops(base))
     tail, head = np.concatenate([table.tail, loops]), np.concatenate([table.head, loops])
     link_between = _LineGraphLinks(grown, table.turned)
-    result = ShardTable(grown, table.turned, table.sizes, *(np.empty(0, np.int64) for _ in range(5)))
-    first_hop = _first_hop(result, len(table.sizes))
-    rows, owner, target = _pairs(table, tail, head)
-    columns = {
-        "owner": owner,
-        "first": table.first[rows],
-        "count": table.count[rows],
-        "link": link_between(table.link[rows], target),
-        "step": table.step[rows] + 1,
-    }
-    joined = {name: np.concatenate([first_hop[name], values]) for name, values in columns.items()}
-    return ShardTable(grown, table.turned, table.sizes, **joined)
+    links = np.arange(grown.num_links)
+    tails = (grown.target if table.turned else grown.source).astype(np.int64)
+    whole, first_step = np.full(len(links), len(table.sizes)), np.ones(len(links), np.int64)
+    first_hop = ShardRows(tails, np.zeros(len(links), np.int64), whole, links, first_step)
+    nodes = table.topology.num_ranks
+    into, out = np.argsort(head, kind="stable"), np.argsort(tail, kind="stable")
+    ins, outs = (np.bincount(ends, minlength=nodes) for ends in (head, tail))
+    receiver = table.head[table.link]
+    check_rows(f"L({table.topology.name})", int((ins[table.owner] * outs[receiver]).sum()))
+    rows, number = spread(ins[table.owner] * outs[receiver])
+    among_in, among_out = np.divmod(number, outs[receiver[rows]])
+    owner = into[offsets_of(ins)[table.owner[rows]] + among_in]
+    target = out[offsets_of(outs)[receiver[rows]] + among_out]
+    kept = owner != target
+    rows, owner, target = rows[kept], owner[kept], target[kept]
+    link, step = link_between(table.link[rows], target), table.step[rows] + 1
+    onward = ShardRows(owner, table.first[rows], table.count[rows], link, step)
+    return ShardTable(grown, table.turned, table.sizes, *ShardRows.joined([first_hop, onward]))
 
 
 class _LineGraphLinks:
@@ -57,34 +71,6 @@ class _LineGraphLinks:
     def __call__(self, sender: Int64Array, receiver: Int64Array) -> Int64Array:
         ends = (receiver, sender) if self.turned else (sender, receiver)
         return np.searchsorted(self.keys, ends[0] * self.nodes + ends[1])
-
-
-def _first_hop(grown: ShardTable, parts: int) -> dict[str, Int64Array]:
-    links = grown.topology.num_links
-    return {
-        "owner": grown.tail,
-        "first": np.zeros(links, np.int64),
-        "count": np.full(links, parts),
-        "link": np.arange(links),
-        "step": np.ones(links, np.int64),
-    }
-
-
-def _pairs(
-    table: ShardTable, tail: Int64Array, head: Int64Array
-) -> tuple[Int64Array, Int64Array, Int64Array]:
-    """Return rows of the table with each node v'v that enters the owner and ww' that leaves the receiver."""
-    nodes = table.topology.num_ranks
-    into, out = np.argsort(head, kind="stable"), np.argsort(tail, kind="stable")
-    ins, outs = (np.bincount(ends, minlength=nodes) for ends in (head, tail))
-    receiver = table.head[table.link]
-    check_rows(f"L({table.topology.name})", int((ins[table.owner] * outs[receiver]).sum()))
-    rows, number = spread(ins[table.owner] * outs[receiver])
-    among_in, among_out = np.divmod(number, outs[receiver[rows]])
-    owner = into[offsets_of(ins)[table.owner[rows]] + among_in]
-    target = out[offsets_of(outs)[receiver[rows]] + among_out]
-    kept = owner != target
-    return rows[kept], owner[kept], target[kept]
 
 
 def expand_degree(table: ShardTable, factor: int) -> ShardTable:
@@ -110,19 +96,13 @@ def expand_degree(table: ShardTable, factor: int) -> ShardTable:
     check_rows(grown.name, len(table) * n**2 + base.num_links * n**2 * (n - 1))
     fine = refined(table, n * base.degree)
     row, j, i = (axis.reshape(-1) for axis in np.indices((len(fine), n, n)))
-    copied = {
-        "owner": fine.owner[row] * n + j,
-        "first": fine.first[row],
-        "count": fine.count[row],
-        "link": _link(fine, n, fine.link[row], j, i),
-        "step": fine.step[row],
-    }
-    last = _between_copies(fine, n)
-    columns = {name: np.concatenate([copied[name], last[name]]) for name in copied}
-    return ShardTable(grown, table.turned, fine.sizes, **columns)
+    link = _link(fine, n, fine.link[row], j, i)
+    copied = ShardRows(fine.owner[row] * n + j, fine.first[row], fine.count[row], link, fine.step[row])
+    rows = ShardRows.joined([copied, _between_copies(fine, n)])
+    return ShardTable(grown, table.turned, fine.sizes, *rows)
 
 
-def _between_copies(table: ShardTable, n: int) -> dict[str, Int64Array]:
+def _between_copies(table: ShardTable, n: int) -> ShardRows:
     """Return the last step: over each link into u_j its part of the shard of every u_i but u_j."""
     links = np.arange(table.topology.num_links)
     link, a, j, i = (axis.reshape(-1) for axis in np.indices((len(links), n, n, n)))
@@ -130,13 +110,8 @@ def _between_copies(table: ShardTable, n: int) -> dict[str, Int64Array]:
     link, a, j, i = link[other], a[other], j[other], i[other]
     in_neighbour = rank_within(table.head)[link] * n + a
     first, count = equal_parts(table, n * int(np.bincount(table.head).max()))
-    return {
-        "owner": table.head[link] * n + i,
-        "first": first[in_neighbour],
-        "count": count[in_neighbour],
-        "link": _link(table, n, link, a, j),
-        "step": np.full(len(link), table.steps + 1),
-    }
+    over, step = _link(table, n, link, a, j), np.full(len(link), table.steps + 1)
+    return ShardRows(table.head[link] * n + i, first[in_neighbour], count[in_neighbour], over, step)
 
 
 def _link(
@@ -171,8 +146,7 @@ def expand_power(table: ShardTable, exponent: int) -> ShardTable:
     check_rows(grown.name, len(table) * n * sum(size ** (n - 1 + j) for j in range(n)))
     dimensions = _Dimensions(table, n)
     parts = [_phase(table, dimensions, shift, phase) for shift in range(n) for phase in range(n)]
-    columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    return ShardTable(grown, table.turned, np.tile(table.sizes, n), **columns)
+    return ShardTable(grown, table.turned, np.tile(table.sizes, n), *ShardRows.joined(parts))
 
 
 class _Dimensions:
@@ -204,7 +178,7 @@ class _Dimensions:
         return self.first[self.node(ends)] + before + self.rank[link]
 
 
-def _phase(table: ShardTable, dimensions: _Dimensions, shift: int, phase: int) -> dict[str, Int64Array]:
+def _phase(table: ShardTable, dimensions: _Dimensions, shift: int, phase: int) -> ShardRows:
     """Return the rows of A^(shift + 1) along its dimension number `phase`."""
     n, size = dimensions.n, dimensions.size
     shape = (len(table), *(size,) * (n - 1 + phase))
@@ -212,20 +186,16 @@ def _phase(table: ShardTable, dimensions: _Dimensions, shift: int, phase: int) -
     owners, holders, later = free[:phase], free[phase : 2 * phase], free[2 * phase :]
     placed = [(place + shift) % n for place in range(n)]  # coordinate p of A^(1) stands at p + shift
     at_owner, at_holder = [row] * n, [row] * n
-    for place, owner, holder in zip(
-        placed,
-        [*owners, table.owner[row], *later],
-        [*holders, row, *later],
-        strict=True,
-    ):
+    coordinates = [*owners, table.owner[row], *later], [*holders, row, *later]
+    for place, owner, holder in zip(placed, *coordinates, strict=True):
         at_owner[place], at_holder[place] = owner, holder
-    return {
-        "owner": dimensions.node(at_owner),
-        "first": table.first[row] + shift * len(table.sizes),
-        "count": table.count[row],
-        "link": dimensions.link(at_holder, placed[phase], table.link[row]),
-        "step": table.step[row] + phase * table.steps,
-    }
+    return ShardRows(
+        dimensions.node(at_owner),
+        table.first[row] + shift * len(table.sizes),
+        table.count[row],
+        dimensions.link(at_holder, placed[phase], table.link[row]),
+        table.step[row] + phase * table.steps,
+    )
 
 
 def expand_both_ways(table: ShardTable, back: ShardTable) -> ShardTable:
@@ -257,8 +227,5 @@ def expand_both_ways(table: ShardTable, back: ShardTable) -> ShardTable:
         raise NoSchedule(f"expansion on {grown.name}: the shards would be cut too finely")
     halves = [half.sizes * (whole // int(half.sizes.sum())) for half in (table, back)]
     moved = replace(back, first=back.first + len(table.sizes), link=back.link + table.topology.num_links)
-    columns = {
-        name: np.concatenate([getattr(table, name), getattr(moved, name)])
-        for name in ("owner", "first", "count", "link", "step")
-    }
-    return ShardTable(grown, table.turned, np.concatenate(halves), **columns)
+    rows = ShardRows.joined([table.rows, moved.rows])
+    return ShardTable(grown, table.turned, np.concatenate(halves), *rows)

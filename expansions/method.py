@@ -115,20 +115,11 @@ def expanded(expression: Expression, turned: bool = False) -> ShardTable:
         case Power(of, exponent):
             return expand_power(expanded(of, turned), exponent)
         case Both(of):
-            return _both_ways(of, turned)
+            there, nodes = expanded(of, turned), reversal(of)
+            back = expanded(of, not turned) if nodes is None else reflected(there, nodes)
+            return expand_both_ways(there, back)
         case _:
             return _unexpanded(expression, turned)
-
-
-def _both_ways(of: Expression, turned: bool) -> ShardTable:
-    """Return the allgather on a network and its transpose together: each carries half of every shard.
-
-    The half on the transpose goes by the network's own allgather, moved by an isomorphism, if there is one;
-    otherwise by the transpose's expansion.
-    """
-    there, nodes = expanded(of, turned), reversal(of)
-    back = expanded(of, not turned) if nodes is None else reflected(there, nodes)
-    return expand_both_ways(there, back)
 
 
 def _unexpanded(expression: Base | Product, turned: bool) -> ShardTable:

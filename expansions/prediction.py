@@ -119,7 +119,9 @@ def predict(expression: Expression) -> Prediction:
         case Both(of):
             return _both(of)
         case Base() if expression in SEARCHED:
-            return _searched(expression)
+            topology = expression.topology()
+            tl, degree = len(SEARCHED[expression].loads), topology.out_degrees[0]
+            return replace(_optimal(topology.num_ranks, int(degree), tl, int(degree), False), bfb=False)
         case Base(family, arguments) if family in KNOWN:
             return KNOWN[family](*arguments)
         case _:
@@ -292,26 +294,12 @@ def _product(expression: Product) -> Prediction:
     if note:
         return replace(measured(expression), note=note)
     factors = [predict(factor) for factor in factors_of(expression)]
-    nodes = prod(f.nodes for f in factors)
-    return Prediction(
-        nodes=nodes,
-        degree=sum(f.degree for f in factors),
-        tl=sum(f.tl for f in factors),
-        tb=Fraction(nodes - 1, nodes),
-        exact=True,
-        bfb=True,
-        two_neighbours=len(factors) > 1 or factors[0].two_neighbours,
-        simple=True,
-        loops=False,
-        bidirectional=all(f.bidirectional for f in factors),
+    nodes, degree = prod(f.nodes for f in factors), sum(f.degree for f in factors)
+    both_ways = all(f.bidirectional for f in factors)
+    several = len(factors) > 1 or factors[0].two_neighbours
+    return replace(
+        _optimal(nodes, degree, sum(f.tl for f in factors), degree, both_ways), two_neighbours=several
     )
-
-
-def _searched(base: Base) -> Prediction:
-    """Return the cost of a stored schedule: BW-optimal, on a simple network, and not BFB."""
-    topology = base.topology()
-    tl, degree = len(SEARCHED[base].loads), topology.out_degrees[0]
-    return replace(_optimal(topology.num_ranks, int(degree), tl, int(degree), False), bfb=False)
 
 
 def _optimal(nodes: int, degree: int, tl: int, neighbours: int, bidirectional: bool) -> Prediction:

@@ -103,10 +103,7 @@ def reflected(table: ShardTable, nodes: Int64Array) -> ShardTable:
             f"expansion on {table.topology.name}: the nodes' map is no isomorphism to the transpose"
         )
     return replace(
-        table,
-        turned=not table.turned,
-        owner=nodes[table.owner],
-        link=links.astype(np.int64)[table.link],
+        table, turned=not table.turned, owner=nodes[table.owner], link=links.astype(np.int64)[table.link]
     )
 
 

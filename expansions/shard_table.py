@@ -8,7 +8,9 @@ the reverse of the expansion of a turned table (dissertation, Corollary 1.2).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,6 +26,21 @@ MOST_ROWS = 10**8
 
 MOST_CHUNKS = 2**31 - 1
 """Largest number of chunks of a schedule: chunk numbers are int32."""
+
+
+class ShardRows(NamedTuple):
+    """The rows of a `ShardTable`, one array for each of its columns."""
+
+    owner: Int64Array
+    first: Int64Array
+    number: Int64Array
+    link: Int64Array
+    step: Int64Array
+
+    @classmethod
+    def joined(cls, parts: Sequence[ShardRows]) -> ShardRows:
+        """Return the rows of all parts."""
+        return cls(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,10 +92,14 @@ class ShardTable:
         """T_L, in comm steps."""
         return int(self.step.max(initial=0))
 
+    @property
+    def rows(self) -> ShardRows:
+        """The rows alone."""
+        return ShardRows(self.owner, self.first, self.count, self.link, self.step)
+
     def taken(self, rows: Int64Array) -> ShardTable:
         """Return the table with these rows, in this order."""
-        columns = ("owner", "first", "count", "link", "step")
-        return replace(self, **{name: getattr(self, name)[rows] for name in columns})
+        return ShardTable(self.topology, self.turned, self.sizes, *(column[rows] for column in self.rows))
 
 
 def from_schedule(schedule: Schedule, topology: Topology, turned: bool) -> ShardTable:
@@ -121,8 +142,7 @@ def to_schedule(table: ShardTable, topology: Topology, what: Collective) -> Sche
     denominator = int(table.sizes.sum()) * ranks
     if denominator > INT64_MAX or parts * ranks > MOST_CHUNKS:
         raise NoSchedule(f"expansion on {topology.name}: {parts} parts a shard are too many for a table")
-    order = np.argsort(table.step, kind="stable")
-    sorted_rows = table.taken(order)
+    sorted_rows = table.taken(np.argsort(table.step, kind="stable"))
     chunks = Chunks(
         np.repeat(np.arange(ranks, dtype=np.int32), parts), np.tile(table.sizes, ranks), denominator
     )

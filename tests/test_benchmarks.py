@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tutti.experiments import bench
+import benchmarks
 from benchmarks import TACOS_CASES, Measurement, _tacos_case, at_most, best_of_three, exactly
 
 SLOW, RIGHT, WRONG = (
@@ -17,8 +17,8 @@ SLOW, RIGHT, WRONG = (
 @pytest.mark.parametrize(("found", "code"), [([RIGHT], 0), ([RIGHT, SLOW], 0), ([SLOW, WRONG], 1)])
 def test_only_a_missed_exact_target_is_exit_1(tmp_path, monkeypatch, capsys, found, code):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(bench.BENCHMARKS, "x", lambda: iter(found))
-    assert bench.main(["--only", "x"]) == code
+    monkeypatch.setitem(benchmarks.BENCHMARKS, "x", lambda: iter(found))
+    assert benchmarks.main(["--only", "x"]) == code
     out = capsys.readouterr().out
     assert f"{sum(m is WRONG for m in found)} of {len([m for m in found if m.exact])} exact target" in out
     assert len(json.loads((tmp_path / "results" / "bench.json").read_text())["measurements"]) == len(found)
@@ -27,8 +27,8 @@ def test_only_a_missed_exact_target_is_exit_1(tmp_path, monkeypatch, capsys, fou
 def test_a_time_has_the_digits_of_its_target(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     case = [Measurement("c", "time, us", 8890.88888, "at most 8890.8889", True, decimals=4)]
-    monkeypatch.setitem(bench.BENCHMARKS, "x", lambda: iter(case))
-    bench.main(["--only", "x"])
+    monkeypatch.setitem(benchmarks.BENCHMARKS, "x", lambda: iter(case))
+    benchmarks.main(["--only", "x"])
     assert " 8890.8889  at most 8890.8889 " in capsys.readouterr().out
 
 

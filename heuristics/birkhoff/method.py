@@ -10,13 +10,14 @@ import numpy as np
 from tutti.heuristics.birkhoff.decomposition import Stages, part_of, sliced, stages
 from tutti.heuristics.birkhoff.pieces import StagePieces, pieces
 from tutti.heuristics.classic.steps import MOST_ROWS, StepTransfers, schedule_of_steps
+from tutti.heuristics.hosts import hosts_for
 from tutti.schedules.capabilities import Capabilities, Groups, Shape
 from tutti.schedules.collective import Kind
 from tutti.schedules.method import Method, Problem
 from tutti.schedules.schedule import Chunks, Schedule
 from tutti.topologies.components import components
 from tutti.topologies.exact import INT64_MAX, BoolArray, FloatArray, Int32Array, Int64Array
-from tutti.topologies.graphs.grid_structure import Hosts, hosts_of
+from tutti.topologies.graphs.grid_structure import Hosts
 from tutti.topologies.graphs.shortest_paths import shortest_routes
 from tutti.topologies.options import Number, Options
 from tutti.topologies.topology import Topology
@@ -184,7 +185,7 @@ def check(problem: Problem, options: BirkhoffOptions) -> None:
     Unsupported
         If it is one of these.
     """
-    hosts, places = _hosts(problem).ranks.shape
+    hosts, places = hosts_for(METHOD, problem.topology, infer=True).ranks.shape
     share = problem.collective.items.share.reduced
     if float(share.numerators.sum(dtype=np.float64)) * places > INT64_MAX // 2:
         raise METHOD.unsupported(
@@ -193,13 +194,6 @@ def check(problem: Problem, options: BirkhoffOptions) -> None:
     rows = 3 * (len(share) + hosts * hosts * places**2 * 2 + hosts**3 * places)
     if rows > MOST_ROWS:
         raise METHOD.unsupported(f"makes at most {MOST_ROWS} transfers; there may be {rows}")
-
-
-def _hosts(problem: Problem) -> Hosts:
-    found = hosts_of(problem.topology, infer=True)
-    if isinstance(found, str):
-        raise METHOD.unsupported(f"needs {Shape.HOSTS}; {problem.topology.name} {found}")
-    return found
 
 
 def synthesize(problem: Problem, options: BirkhoffOptions, rng: np.random.Generator) -> Schedule:
@@ -211,7 +205,7 @@ def synthesize(problem: Problem, options: BirkhoffOptions, rng: np.random.Genera
         As `METHOD.supports`.
     """
     METHOD.supports(problem, options)
-    found = _hosts(problem)
+    found = hosts_for(METHOD, problem.topology, infer=True)
     places = found.ranks.shape[1]
     fabric = Fabric.of(problem.topology, found)
     demand = _demand(problem, found.ranks.reshape(-1))
@@ -300,9 +294,7 @@ def _schedule(
     ranks, places, cut = hosts.ranks.reshape(-1), hosts.ranks.shape[1], plan.cut
     item = np.concatenate([demand.item[cut.owner, cut.dest], inside.item])
     order = np.argsort(item, kind="stable")
-    chunk = np.empty(len(order), np.int64)
-    chunk[order] = np.arange(len(order))
-    sent, kept = np.split(chunk, [len(cut.stage)])
+    sent, kept = np.split(np.argsort(order), [len(cut.stage)])
     size = np.concatenate([cut.amount, inside.amount])[order]
     chunks = Chunks(item[order], size, demand.denominator * places * plan.turns)
 
@@ -322,18 +314,12 @@ def _schedule(
     goes = np.argsort((demand.position[rows.target] - demand.position[rows.source]) % places, kind="stable")
     goes = goes[(rows.source != rows.target)[goes]]
     return schedule_of_steps(
-        problem,
-        rows.kept(goes),
-        chunks,
-        way=way[goes],
-        ways=(fabric.inside, None, fabric.outside),
+        problem, rows.kept(goes), chunks, way=way[goes], ways=(fabric.inside, None, fabric.outside)
     )
 
 
 def _demand(problem: Problem, ranks: Int64Array) -> _Demand:
-    items, number = problem.collective.items, len(ranks)
-    position = np.empty(number, np.int64)
-    position[ranks] = np.arange(number)
+    items, number, position = problem.collective.items, len(ranks), np.argsort(ranks)
     amounts, item = np.zeros((number, number), np.int64), np.full((number, number), -1)
     share = items.share.reduced
     amounts[position[items.start], position[items.end]] = share.numerators

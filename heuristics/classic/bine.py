@@ -41,7 +41,7 @@ from tutti.heuristics.classic.steps import (
 )
 from tutti.heuristics.classic.swing import LATENCY, SwingOptions, reach
 from tutti.schedules.capabilities import Capabilities, Groups
-from tutti.schedules.collective import KINDS, Collective, Kind
+from tutti.schedules.collective import KINDS, Kind
 from tutti.schedules.compose import BY_ALLGATHER, from_allgather
 from tutti.schedules.method import Method, Problem
 from tutti.schedules.reversal import reverse
@@ -89,7 +89,13 @@ def _schedule(problem: Problem) -> Schedule:
     if what.kind is Kind.ALL_TO_ALL:
         return exchange_schedule(problem, crossing(partners))
     if what.root is not None:
-        rows = _from_root(what, partners)
+        senders, sent = np.array([what.root]), []
+        for step, (partner, onward) in enumerate(zip(partners, _onward(partners), strict=True), start=1):
+            to = partner[senders]
+            chunk = onward[to] if what.kind is Kind.SCATTER else np.zeros((1, 1), dtype=np.int64)
+            sent.append(StepTransfers.of(step, senders[:, None], to[:, None], chunk))
+            senders = np.concatenate([senders, to])
+        rows = StepTransfers.joined(sent)
     elif what.kind is Kind.ALLREDUCE:
         rows = exchanging(partners[::-1], np.arange(len(what.items)))
     else:
@@ -115,17 +121,6 @@ def bine_partners(ranks: int) -> list[Int64Array]:
 def _onward(partners: Partners) -> list[Int64Array]:
     """Return the ranks that are reached from each in the steps that follow each step."""
     return holdings(partners[::-1])[::-1]
-
-
-def _from_root(what: Collective, partners: Partners) -> StepTransfers:
-    """Return the tree from the root of a broadcast or scatter; chunks are items."""
-    senders, rows = np.array([what.root]), []
-    for step, (partner, onward) in enumerate(zip(partners, _onward(partners), strict=True), start=1):
-        to = partner[senders]
-        chunk = onward[to] if what.kind is Kind.SCATTER else np.zeros((1, 1), dtype=np.int64)
-        rows.append(StepTransfers.of(step, senders[:, None], to[:, None], chunk))
-        senders = np.concatenate([senders, to])
-    return StepTransfers.joined(rows)
 
 
 def crossing(partners: Partners) -> StepTransfers:

@@ -48,13 +48,10 @@ from tutti.schedules.compose import BY_ALLGATHER, from_allgather
 from tutti.schedules.estimates import seconds_by_allgathers
 from tutti.schedules.method import Method, NoOptions, Problem
 from tutti.schedules.schedule import Schedule
-from tutti.topologies.exact import FloatArray, Int64Array
+from tutti.topologies.exact import Int64Array
 from tutti.topologies.graphs.grid_structure import Grid, LineKind, grid_of, hosts_of
 from tutti.topologies.options import Whole
 from tutti.topologies.topology import Topology
-
-LineTransfers = StepTransfers
-"""Transfers on one line: sender and receiver are coordinates on it, the chunk is its owner's."""
 
 
 @dataclass(frozen=True)
@@ -79,8 +76,8 @@ def both_directions(grid: Grid, orders: Sequence[tuple[int, ...]]) -> list[Shard
     return [ShardPart(order, direction) for order in orders for direction in directions]
 
 
-def line_transfers(line: LineKind, size: int, direction: int = 1) -> LineTransfers:
-    """Return the allgather of a line.
+def line_transfers(line: LineKind, size: int, direction: int = 1) -> StepTransfers:
+    """Return the allgather of a line: senders, receivers and chunks are coordinates on it.
 
     Examples
     --------
@@ -92,18 +89,12 @@ def line_transfers(line: LineKind, size: int, direction: int = 1) -> LineTransfe
     if line is LineKind.RING:
         step = np.arange(1, size)[:, None]
         return StepTransfers.of(step, at, (at + direction) % size, (at - direction * (step - 1)) % size)
-    if line is LineKind.PATH:
-        return _along_a_path(size)
     if line is LineKind.SWITCH and size & (size - 1) == 0:
         return doubling([at ^ (1 << bit) for bit in range(size.bit_length() - 1)])
-    source, target = np.nonzero(~np.eye(size, dtype=np.bool_))
-    return StepTransfers.of(1, source, target, source)
-
-
-def _along_a_path(size: int) -> LineTransfers:
-    """Return the rows by which each rank's block moves one rank on, towards both ends, in each step."""
     owner, target = np.nonzero(~np.eye(size, dtype=np.bool_))
-    return StepTransfers.of(np.abs(target - owner), target - np.sign(target - owner), target, owner)
+    if line is LineKind.PATH:  # each block moves one rank on, towards both ends, in each step
+        return StepTransfers.of(np.abs(target - owner), target - np.sign(target - owner), target, owner)
+    return StepTransfers.of(1, owner, target, owner)
 
 
 def spread(grid: Grid, part: ShardPart) -> StepTransfers:
@@ -112,7 +103,7 @@ def spread(grid: Grid, part: ShardPart) -> StepTransfers:
     return spread_over(grid, part.order, [line_transfers(*line, part.direction) for line in lines])
 
 
-def spread_over(grid: Grid, order: Sequence[int], lines: Sequence[LineTransfers]) -> StepTransfers:
+def spread_over(grid: Grid, order: Sequence[int], lines: Sequence[StepTransfers]) -> StepTransfers:
     """Return the allgather by an order of dimensions, given that of a line of each; steps follow from 1."""
     phases, before = [], 0
     for place, dimension in enumerate(order):
@@ -121,7 +112,7 @@ def spread_over(grid: Grid, order: Sequence[int], lines: Sequence[LineTransfers]
     return StepTransfers.joined(phases)
 
 
-def _phase(grid: Grid, order: Sequence[int], line: LineTransfers, before: int) -> StepTransfers:
+def _phase(grid: Grid, order: Sequence[int], line: StepTransfers, before: int) -> StepTransfers:
     """Return what moves in the phase of the last dimension of `order`, spread along the others already.
 
     Axes: a row of the line, the owner's coordinates (but along the line), the holder's in earlier dimensions.
@@ -313,7 +304,7 @@ def _allgather(problem: Problem) -> Schedule:
     return chunked_spread(problem, [[spread(grid, part) for part in parts]])
 
 
-def estimate(problem: Problem, options: NoOptions) -> float:
+def _gathering_seconds(problem: Problem) -> float:
     """Return the seconds of n - 1 steps in each dimension of n ranks, for all rotations of their order.
 
     Each rotation of the order has its own part of the data. In a step a link carries, for each part that uses
@@ -321,13 +312,14 @@ def estimate(problem: Problem, options: NoOptions) -> float:
     If all links are equal and all dimensions are rings of one size, T_L is the sum of all n - 1, and T_B is
     (N - 1)/N (dissertation, section 3.8.2).
     """
-    return seconds_by_allgathers(problem, _gathering_seconds)
-
-
-def _gathering_seconds(problem: Problem) -> float:
     grid, topology = grid_for(TORUS_RINGS, problem), problem.topology
     k, size = len(grid.shape), float(problem.size or 0) / topology.num_ranks
-    alpha, slowness = _slowest(topology, grid)
+    place = np.stack(np.unravel_index(np.arange(topology.num_ranks), grid.shape))
+    along = (place[:, topology.source] != place[:, topology.target]).argmax(axis=0)
+    found = np.zeros((2, len(grid.shape)))
+    for row, values in zip(found, (topology.alpha.floats, 1 / topology.bandwidth.floats), strict=True):
+        np.maximum.at(row, along, values)
+    alpha, slowness = found[0], found[1]
     load = np.zeros((sum(grid.shape) - k, k))
     for first in range(k):
         order = [(first + i) % k for i in range(k)]
@@ -338,16 +330,6 @@ def _gathering_seconds(problem: Problem) -> float:
             load[begin : begin + n - 1, dimension] += held / (ways * k)
             begin, held = begin + n - 1, held * n
     return float((np.where(load > 0, alpha, 0) + load * size * slowness).max(axis=1).sum())
-
-
-def _slowest(topology: Topology, grid: Grid) -> tuple[FloatArray, FloatArray]:
-    """Return the largest α and the largest 1/bandwidth of the links of each dimension."""
-    place = np.stack(np.unravel_index(np.arange(topology.num_ranks), grid.shape))
-    along = (place[:, topology.source] != place[:, topology.target]).argmax(axis=0)
-    found = np.zeros((2, len(grid.shape)))
-    for row, values in zip(found, (topology.alpha.floats, 1 / topology.bandwidth.floats), strict=True):
-        np.maximum.at(row, along, values)
-    return found[0], found[1]
 
 
 def check(problem: Problem, options: NoOptions) -> None:
@@ -361,22 +343,19 @@ TORUS_RINGS = Method(
     synthesize=synthesize,
     capabilities=Capabilities(BY_ALLGATHER, Groups.NONE, shape=Shape.TORUS),
     check=check,
-    estimate=estimate,
+    estimate=lambda problem, options: seconds_by_allgathers(problem, _gathering_seconds),
     summary="the traditional torus schedule: rings dimension by dimension, in all rotations of their order",
 )
 
 
-def reduction_orders(topology: Topology, grid: Grid, chunks: int) -> list[tuple[int, ...]]:
-    """Return the same order for every chunk: the innermost dimension first."""
-    return [innermost_first(grid)] * chunks
-
-
 BLUECONNECT = by_dimension(
-    "blueconnect", "reduce-scatter dimension by dimension and allgather back, in chunks", reduction_orders
+    "blueconnect",
+    "reduce-scatter dimension by dimension and allgather back, in chunks",
+    lambda topology, grid, chunks: [innermost_first(grid)] * chunks,
 )
 
 
-def _orders(topology: Topology, grid: Grid, chunks: int) -> list[tuple[int, ...]]:
+def _balanced(topology: Topology, grid: Grid, chunks: int) -> list[tuple[int, ...]]:
     return balanced_orders(grid, line_bandwidths(topology, grid), chunks, innermost_first(grid))
 
 
@@ -417,5 +396,5 @@ def balanced_orders(
 
 
 THEMIS = by_dimension(
-    "themis", "as blueconnect, each chunk in the order of dimensions that balances their loads", _orders
+    "themis", "as blueconnect, each chunk in the order of dimensions that balances their loads", _balanced
 )

@@ -27,17 +27,6 @@ from tutti.schedules.schedule import Schedule
 from tutti.topologies.exact import Int64Array
 
 
-def check(problem: Problem, options: NoOptions) -> None:
-    """Accept schedules of at most `heuristics.classic.steps.MOST_ROWS` transfers.
-
-    Raises
-    ------
-    Unsupported
-        If there would be more.
-    """
-    check_rows(METHOD, problem, _transfers(problem.collective))
-
-
 def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -> Schedule:
     """Return the direct schedule over shortest routes, in the step clock; it does every collective.
 
@@ -73,6 +62,7 @@ def _one_step(problem: Problem) -> Schedule:
     turn = (place[target] - place[source]) % size[source]
     # Rows of a step are sent in their order: rank i sends to i + 1 first, so no two begin at one receiver.
     order = np.lexsort((turn, what.items.group[item]))  # group by group, like separate collectives
+    order = order[(source != target)[order]]
     return schedule_of_steps(problem, StepTransfers.of(1, source, target, item).kept(order))
 
 
@@ -80,14 +70,11 @@ def _deliveries(what: Collective) -> tuple[Int64Array, Int64Array, Int64Array]:
     """Return (item, source, target) of each transfer: from every start of an item to every end of it."""
     items = what.items
     if (items.start != EVERYONE).all() and (items.end != EVERYONE).all():
-        item, source, target = np.arange(len(items)), items.start.astype(np.int64), items.end.astype(np.int64)
-        moved = source != target
-        return item[moved], source[moved], target[moved]
+        return np.arange(len(items)), items.start.astype(np.int64), items.end.astype(np.int64)
     members = [np.array(group, dtype=np.int64) for group in what.members]
     parts = [_of_item(items, i, members[items.group[i]]) for i in range(len(items))]
     item, source, target = (np.concatenate(column) for column in zip(*parts, strict=True))
-    moved = source != target
-    return item[moved], source[moved], target[moved]
+    return item, source, target
 
 
 def _of_item(items: Items, item: int, members: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array]:
@@ -110,12 +97,12 @@ def estimate(problem: Problem, options: NoOptions) -> float | None:
     return steps * even_seconds(problem, rank_hops(problem.topology), 1 / ranks)
 
 
-METHOD = Method(
+METHOD: Method = Method(
     name="direct",
     kind="heuristic",
     synthesize=synthesize,
     capabilities=Capabilities(KINDS),
-    check=check,
+    check=lambda problem, options: check_rows(METHOD, problem, _transfers(problem.collective)),
     estimate=estimate,
     summary="everything straight to where it must be in one step, over shortest routes",
 )

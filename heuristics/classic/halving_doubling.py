@@ -76,24 +76,19 @@ def xor_partners(ranks: int) -> list[Int64Array]:
     return [np.arange(ranks) ^ (1 << bit) for bit in range(ranks.bit_length() - 1)]
 
 
-def check(problem: Problem, options: RhdOptions) -> None:
-    """Raise `Unsupported` for too many transfers."""
-    check_allgathers(RHD, problem)
-
-
 def estimate(problem: Problem, options: RhdOptions) -> float:
     """Return the seconds of log2 N steps each way, in which 1, 2, 4, ... shards are exchanged."""
     steps = doubling_exchanges(_partners(problem, options))
     return seconds_by_allgathers(problem, lambda half: exchange_seconds(half, steps))
 
 
-RHD = Method(
+RHD: Method = Method(
     name="rhd",
     kind="heuristic",
     synthesize=synthesize,
     options=RhdOptions,
     capabilities=Capabilities(BY_ALLGATHER, Groups.NONE, power_of_two=True),
-    check=check,
+    check=lambda problem, options: check_allgathers(RHD, problem),
     estimate=estimate,
     summary="recursive halving and doubling over shortest routes; a power of two ranks",
 )

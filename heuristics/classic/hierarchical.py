@@ -33,14 +33,14 @@ from tutti.heuristics.classic.butterfly import doubling
 from tutti.heuristics.classic.by_dimension import chunked_spread, line_transfers, spread_over
 from tutti.heuristics.classic.halving_doubling import xor_partners
 from tutti.heuristics.classic.steps import StepTransfers, check_allgathers, check_rows, exchange_schedule
-from tutti.heuristics.hosts import HostOptions, with_note_on_hosts
+from tutti.heuristics.hosts import HostOptions, hosts_for, with_note_on_hosts
 from tutti.schedules.capabilities import Capabilities, Groups, Shape
 from tutti.schedules.collective import Kind
 from tutti.schedules.compose import BY_ALLGATHER, from_allgather
 from tutti.schedules.method import Method, Problem
 from tutti.schedules.schedule import Schedule
 from tutti.topologies.exact import Int64Array
-from tutti.topologies.graphs.grid_structure import Grid, Hosts, LineKind, hosts_of
+from tutti.topologies.graphs.grid_structure import Grid, Hosts, LineKind
 from tutti.topologies.options import Choice, Whole
 
 Rows = Callable[[int], StepTransfers]
@@ -124,10 +124,9 @@ def synthesize(problem: Problem, options: HierarchicalOptions, rng: np.random.Ge
         As `METHOD.supports`.
     """
     METHOD.supports(problem, options)
-    hosts = _hosts(problem, options)
+    hosts = hosts_for(METHOD, problem.topology, infer=options.infer_hosts)
     if problem.collective.kind is Kind.ALL_TO_ALL:
-        rows = _all_to_all(hosts.ranks, *_exchanges(hosts, options))
-        made = exchange_schedule(problem, rows)
+        made = exchange_schedule(problem, _all_to_all(hosts.ranks, *_exchanges(hosts, options)))
     else:
         made = from_allgather(problem, partial(_allgather, hosts=hosts, options=options))
     return with_note_on_hosts(made, options)
@@ -175,16 +174,9 @@ def _all_to_all(ranks: Int64Array, inside: StepTransfers, between: StepTransfers
     return StepTransfers.joined([first, second])
 
 
-def _hosts(problem: Problem, options: HierarchicalOptions) -> Hosts:
-    found = hosts_of(problem.topology, infer=options.infer_hosts)
-    if isinstance(found, str):
-        raise METHOD.unsupported(f"needs {Shape.HOSTS}; {problem.topology.name} {found}")
-    return found
-
-
 def check(problem: Problem, options: HierarchicalOptions) -> None:
     """Raise `Unsupported` for networks without hosts, algorithms that do not fit, and too many transfers."""
-    hosts, kind = _hosts(problem, options), problem.collective.kind
+    hosts, kind = hosts_for(METHOD, problem.topology, infer=options.infer_hosts), problem.collective.kind
     count, size = hosts.ranks.shape
     exchanges = kind is Kind.ALL_TO_ALL
     for where, number in (("inside", size), ("between", count)):

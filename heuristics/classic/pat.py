@@ -109,17 +109,12 @@ def _depth_first(top: int, span: int) -> Iterator[int]:
         yield from _depth_first(top + span, span)
 
 
-def check(problem: Problem, options: PatOptions) -> None:
-    """Raise `Unsupported` for too many transfers."""
-    check_allgathers(METHOD, problem)
-
-
-METHOD = Method(
+METHOD: Method = Method(
     name="pat",
     kind="heuristic",
     synthesize=synthesize,
     options=PatOptions,
     capabilities=Capabilities(BY_ALLGATHER, Groups.NONE),
-    check=check,
+    check=lambda problem, options: check_allgathers(METHOD, problem),
     summary="PAT: binomial trees, the farthest step first, with a given number of shards a message at most",
 )

@@ -108,11 +108,6 @@ def rings_allgather(problem: Problem, rings: Int64Array) -> Schedule:
     return schedule_of_steps(problem, rows, count)
 
 
-def check(problem: Problem, options: RingOptions) -> None:
-    """Raise `Unsupported` for too many transfers."""
-    check_allgathers(RING, problem, 1 if options.one_way else 2)
-
-
 def estimate(problem: Problem, options: RingOptions) -> float:
     """Return the seconds of N - 1 steps, in each of which every rank sends a shard on."""
 
@@ -125,13 +120,13 @@ def estimate(problem: Problem, options: RingOptions) -> float:
     return seconds_by_allgathers(problem, gathering)
 
 
-RING = Method(
+RING: Method = Method(
     name="ring",
     kind="heuristic",
     synthesize=synthesize,
     options=RingOptions,
     capabilities=Capabilities(BY_ALLGATHER, Groups.NONE),
-    check=check,
+    check=lambda problem, options: check_allgathers(RING, problem, 1 if options.one_way else 2),
     estimate=estimate,
     summary="ring in rank order, host by host, both ways or the faster one, over shortest routes",
 )

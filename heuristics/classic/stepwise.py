@@ -269,7 +269,13 @@ class _Data:
         place = step * self.links.shape[1] + path
         row = stable_pass(row, place, int(place.max(initial=0)) + 1)
         parts = np.split(row, np.flatnonzero(np.diff(step[row])) + 1)
-        chunk = self._images(problem)
+        items, ranks = problem.collective.items, problem.topology.num_ranks
+        item_of = np.zeros((ranks, ranks), dtype=np.int64)
+        item_of[items.start, items.end] = np.arange(len(items))
+        item = self.chunks.item[self.chunk]
+        piece = self.chunk - self.chunks.first[item]
+        own = item_of[self.nodes[:, self.ends[0]], self.nodes[:, self.ends[1]]]
+        chunk = (self.chunks.first[own] + piece).astype(np.int32)
         return problem.schedule(
             Clock.STEP,
             self.chunks,
@@ -277,16 +283,6 @@ class _Data:
             np.concatenate([self.links[:, path[part]].ravel() for part in parts]),
             np.repeat(step[row], len(self.links)),
         )
-
-    def _images(self, problem: Problem) -> Int32Array:
-        """Return the images of the chunks that move under the symmetries, int32 (elements, data)."""
-        items, ranks = problem.collective.items, problem.topology.num_ranks
-        item_of = np.zeros((ranks, ranks), dtype=np.int64)
-        item_of[items.start, items.end] = np.arange(len(items))
-        item = self.chunks.item[self.chunk]
-        piece = self.chunk - self.chunks.first[item]
-        own = item_of[self.nodes[:, self.ends[0]], self.nodes[:, self.ends[1]]]
-        return (self.chunks.first[own] + piece).astype(np.int32)
 
 
 def _symmetries(problem: Problem) -> tuple[Int32Array, Int32Array]:

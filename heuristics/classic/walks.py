@@ -206,9 +206,8 @@ def _search(topology: Topology, matchings: Sequence[Int64Array]) -> list[_WalkSt
     ranks = topology.num_ranks
     degree = np.bincount(topology.target, minlength=ranks)
     links, everywhere = np.arange(topology.num_links), np.ones(ranks, dtype=np.bool_)
-    steps = [
-        _WalkStep(one, everywhere) for one in matchings
-    ]  # matchings first: they leave the other links to other parts
+    # Matchings first: they leave the other links to other parts.
+    steps = [_WalkStep(one, everywhere) for one in matchings]
     steps += [_WalkStep(links, degree < degree.max()), _WalkStep(links, everywhere)]
     matrices = [step.matrix(topology) for step in steps]
     growth = [matrix.sum(axis=1) for matrix in matrices]

@@ -209,8 +209,7 @@ def synthesize(problem: Problem, options: HybridOptions, rng: np.random.Generato
         As `METHOD.supports`.
     """
     METHOD.supports(problem, options)
-    made = HybridSearch(problem, options, rng).fastest(options.parts)
-    return with_note_on_hosts(made, options)
+    return with_note_on_hosts(HybridSearch(problem, options, rng).fastest(options.parts), options)
 
 
 class HybridSearch:
@@ -302,8 +301,7 @@ class HybridSearch:
                 adds.append(np.full(len(chunk), one.adds))
         joined, reduce = StepTransfers.joined(rows), np.concatenate(adds)
         order = np.argsort(joined.step, kind="stable")
-        in_order = joined.kept(order)
-        return schedule_of_steps(self.problem, in_order, chunks, reduce[order])
+        return schedule_of_steps(self.problem, joined.kept(order), chunks, reduce[order])
 
     def _chain(self) -> Chain:
         """Return any chain."""

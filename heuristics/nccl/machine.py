@@ -93,7 +93,13 @@ def cluster_of(topology: Topology, hosts: Hosts, every: Int64Array, options: Ncc
         The options of NCCL's model.
     """
     count, gpus = hosts.ranks.shape
-    inside = _inside(topology, hosts)
+    source, target = topology.source, topology.target
+    gate = np.zeros(topology.num_nodes, dtype=np.bool_)
+    gate[source[_leaving(topology, hosts)]] = True
+    gate[: topology.num_ranks] = False
+    near = (source < topology.num_ranks) & (hosts.of[source] == hosts.of[target]) & ~gate[target]
+    rates = np.bincount(source[near], _rates(topology)[near], minlength=topology.num_ranks)
+    inside = float(rates.min())
     name = options.generation or _nearest(inside)
     known = GENERATIONS[name]
     most = min(known.nvlink, inside) if gpus > 1 else math.inf
@@ -137,7 +143,8 @@ def search(known: Generation, most: float, adapters: FloatArray | None) -> Chann
     for slower in speeds:
         if number and slower < SEARCH.least_part * speed:
             break
-        fitting = _fitting(slower, most, adapters)
+        between = math.inf if adapters is None else float(np.floor(adapters / slower).sum())
+        fitting = int(min(most / slower, between, SEARCH.most_channels))
         if fitting and fitting * slower > number * speed:
             number, speed = fitting, slower
     if not number:  # NCCL falls back to one channel in the order of ranks
@@ -146,12 +153,6 @@ def search(known: Generation, most: float, adapters: FloatArray | None) -> Chann
         twice = min(2 * number, SEARCH.most_channels)
         number, speed = twice, speed / -(-twice // number)
     return Channels(number, speed, speed)
-
-
-def _fitting(speed: float, most: float, adapters: FloatArray | None) -> int:
-    """Return the number of channels of a speed that fit."""
-    between = math.inf if adapters is None else float(np.floor(adapters / speed).sum())
-    return int(min(most / speed, between, SEARCH.most_channels))
 
 
 def _switched(known: Generation, most: float, hosts: int, gpus: int, rings: Channels) -> Channels:
@@ -180,17 +181,6 @@ def _leaving(topology: Topology, hosts: Hosts) -> BoolArray:
         hosts.of[topology.source] != hosts.of[topology.target]
     )
     return leaving
-
-
-def _inside(topology: Topology, hosts: Hosts) -> float:
-    """Return the GB/s of a rank inside its host, the least of all ranks."""
-    source, target = topology.source, topology.target
-    gate = np.zeros(topology.num_nodes, dtype=np.bool_)
-    gate[source[_leaving(topology, hosts)]] = True
-    gate[: topology.num_ranks] = False
-    near = (source < topology.num_ranks) & (hosts.of[source] == hosts.of[target]) & ~gate[target]
-    rates = np.bincount(source[near], _rates(topology)[near], minlength=topology.num_ranks)
-    return float(rates.min())
 
 
 def _adapters(topology: Topology, hosts: Hosts) -> FloatArray:

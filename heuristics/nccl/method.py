@@ -16,7 +16,7 @@ import numpy as np
 from tutti.heuristics.classic.pat import METHOD as PAT
 from tutti.heuristics.classic.ring import rings_allgather
 from tutti.heuristics.classic.steps import check_allgathers
-from tutti.heuristics.hosts import with_note_on_hosts
+from tutti.heuristics.hosts import hosts_for, with_note_on_hosts
 from tutti.heuristics.nccl.channels import chains, exits_of, over_parallel_links, rings, rounds_of
 from tutti.heuristics.nccl.constants import VERSION, Algorithm
 from tutti.heuristics.nccl.machine import NcclOptions, cluster_of, switches_of_hosts
@@ -30,7 +30,7 @@ from tutti.schedules.compose import from_allgather
 from tutti.schedules.method import Method, Problem
 from tutti.schedules.schedule import Schedule
 from tutti.topologies.exact import Int32Array, Int64Array
-from tutti.topologies.graphs.grid_structure import Hosts, hosts_of
+from tutti.topologies.graphs.grid_structure import Hosts
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import duration
 
@@ -138,9 +138,7 @@ def found(topology: Topology, options: NcclOptions) -> tuple[Hosts, Int64Array, 
     Unsupported
         If there are no hosts.
     """
-    hosts = hosts_of(topology, infer=options.infer_hosts, trivial=True)
-    if isinstance(hosts, str):
-        raise METHOD.unsupported(f"needs {Shape.ONE_HOST}; {topology.name} {hosts}")
+    hosts = hosts_for(METHOD, topology, infer=options.infer_hosts, trivial=True)
     every = rounds_of(topology, hosts)
     return hosts, every, cluster_of(topology, hosts, every, options)
 

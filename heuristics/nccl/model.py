@@ -178,7 +178,8 @@ def micros(cluster: NcclCluster, kind: Kind, algorithm: Algorithm, protocol: Pro
     if algorithm is Algorithm.TREE and 0 <= doubled < len(TREE_FACTORS[protocol]):
         speed *= TREE_FACTORS[protocol][doubled]
     several = algorithm is Algorithm.RING and cluster.hosts > 1 and kind is Kind.ALLREDUCE
-    if several and protocol is Protocol.SIMPLE and _a_channel(cluster, size) >= LEAST_SIZE:
+    in_a_channel = size // (cluster.channels.number * cluster.ranks)
+    if several and protocol is Protocol.SIMPLE and in_a_channel >= LEAST_SIZE:
         wait *= cluster.known.plateau
     return wait + size / (1000 * speed)
 
@@ -187,11 +188,6 @@ def jumps(cluster: NcclCluster) -> list[int]:
     """Return the sizes, in bytes, at which times of `micros` may jump; between two they are linear."""
     steps_of_trees = [LEAST_SIZE << place for place in range(1 + max(map(len, TREE_FACTORS.values())))]
     return [*steps_of_trees, LEAST_SIZE * cluster.channels.number * cluster.ranks]
-
-
-def _a_channel(cluster: NcclCluster, size: float) -> float:
-    """Return the bytes that a rank has for each channel."""
-    return size // (cluster.channels.number * cluster.ranks)
 
 
 def steps(kind: Kind, nodes: int) -> int:

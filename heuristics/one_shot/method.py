@@ -177,26 +177,15 @@ class _RootTrial:
         ]
         share = problem.collective.items.share.reduced
         size = np.repeat(share.numerators, len(parts) // len(share))
-        key, step, of = (
-            np.concatenate([column for columns in pair for column in columns])
-            for pair in (
-                ([part.toward for part in parts], [part.along for part in parts]),
-                ([part.step for part in parts], [part.later for part in parts]),
-                (
-                    [np.full(len(part.step), i) for i, part in enumerate(parts)],
-                    [np.full(len(part.later), i) for i, part in enumerate(parts)],
-                ),
-            )
-        )
+        steps = [part.step for part in parts] + [part.later for part in parts]
+        key = np.concatenate([part.toward for part in parts] + [part.along for part in parts])
+        step, of = np.concatenate(steps), np.repeat(np.tile(np.arange(len(parts)), 2), list(map(len, steps)))
         slowness = 1 / topology.bandwidth.numerators.astype(np.float64)
         load = np.zeros((int(step.max()) + 1, topology.num_links))
         link = np.zeros(len(key), dtype=np.int64)
         _choose(self.links(), key, step, size[of].astype(np.float64), slowness, load, link, TUNING.rounds)
-        unit = (
-            float(problem.size or 0)
-            * topology.bandwidth.denominator
-            / (share.denominator * self.turns * pieces)
-        )
+        whole = share.denominator * self.turns * pieces
+        unit = float(problem.size or 0) * topology.bandwidth.denominator / whole
         time = np.where(load > 0, topology.alpha.floats + load * unit, 0)
         return _Laid(float(time.max(axis=1).sum()), pieces, parts, link)
 
@@ -215,11 +204,8 @@ class _RootTrial:
 
     def schedule(self, laid: _Laid) -> Schedule:
         """Return the schedule of parts that have links."""
-        topology, parts, share = (
-            self.network.topology,
-            laid.parts,
-            self.problem.collective.items.share.reduced,
-        )
+        topology, parts = self.network.topology, laid.parts
+        share = self.problem.collective.items.share.reduced
         cut = len(parts) // len(share)
         base = offsets_of([len(part.copy_of) for part in parts])
         up, down = (

@@ -111,7 +111,12 @@ class Orders:
         busy = np.ones((k, k, number.max() + 1))
         for i, same in enumerate(self.lines):
             for d, lines in enumerate(same):
-                busy[i, d, : number[i, d] + 1] = _busy(lines)
+                parts = []
+                for moves in lines:
+                    parts.append([np.ones(len(moves[0].roots.all.before), dtype=bool)])
+                    for move in moves:
+                        parts[-1].append(move.taking(parts[-1][-1]))
+                busy[i, d, : number[i, d] + 1] = np.mean(parts, axis=0).max(axis=1)
                 for p in range(number[i, d]):
                     each = _used(linked[d], [own[p] for own in lines])
                     used[i, d, p, : len(each), : each.shape[1]] = each * network.slowness[d]
@@ -135,7 +140,8 @@ class _Lattice(NamedTuple):
     late
         Whether the sum is spread after all have added up.
     busy
-        float64, shape (classes, dimensions, moves + 1): see `_busy`.
+        float64, shape (classes, dimensions, moves + 1): the fraction of items in which the busiest coordinate
+        takes part, before each move and after.
     row, begin, link, seconds
         The links that a move uses in a step, and for how many seconds a byte, in CSR form; the shape of row
         is (classes, dimensions, moves, steps).
@@ -153,17 +159,6 @@ class _Lattice(NamedTuple):
     link: Int64Array
     seconds: FloatArray
     links: int
-
-
-def _busy(lines: Lines) -> FloatArray:
-    """Return the fraction of items in which the busiest coordinate takes part, before each move and after."""
-    parts = []
-    for moves in lines:
-        parts.append([np.ones(len(moves[0].roots.all.before), dtype=bool)])
-        for move in moves:
-            parts[-1].append(move.taking(parts[-1][-1]))
-    busy: FloatArray = np.mean(parts, axis=0).max(axis=1)
-    return busy
 
 
 def _used(linked: Int64Array, moves: Sequence[Move]) -> FloatArray:
@@ -278,13 +273,7 @@ def _part(busy: FloatArray, at: Int64Array, dimension: int) -> float:
 
 @kernel
 def _add(
-    lattice: _Lattice,
-    i: int,
-    order: Int64Array,
-    sign: float,
-    pieces: int,
-    load: FloatArray,
-    at: Int64Array,
+    lattice: _Lattice, i: int, order: Int64Array, sign: float, pieces: int, load: FloatArray, at: Int64Array
 ) -> None:
     """Add, or subtract, the times for which an order keeps the links busy in each step."""
     at[:] = 0

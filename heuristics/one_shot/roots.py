@@ -222,9 +222,8 @@ class GridLine:
         chosen, left, allowed = [seed], ~reached[seed], joined[seed].copy()
         while left.any():
             gain = np.where(allowed, np.count_nonzero(reached & left, axis=1), 0)
-            best = (
-                int(np.argmax(np.roll(gain, -seed))) + seed
-            ) % self.size  # of equal ones the next behind it
+            # Of equal ones the next behind it.
+            best = (int(np.argmax(np.roll(gain, -seed))) + seed) % self.size
             if not gain[best]:
                 return None
             chosen.append(best)
@@ -301,15 +300,11 @@ class DimensionalNetwork:
     def near(self, number: int, dimension: int, chosen: Int64Array) -> RootSet:
         """Return these coordinates, and the links on the shortest paths to them and from them."""
         line, place = self.line[dimension].hops, self.place[dimension]
-        before, after = (
-            line[:, chosen].min(axis=1).astype(np.int64),
-            line[chosen].min(axis=0).astype(np.int64),
-        )
+        before = line[:, chosen].min(axis=1).astype(np.int64)
+        after = line[chosen].min(axis=0).astype(np.int64)
         source, target = place[self.topology.source], place[self.topology.target]
-        inward, outward = (
-            np.flatnonzero(before[source] == before[target] + 1),
-            np.flatnonzero(after[target] == after[source] + 1),
-        )
+        inward = np.flatnonzero(before[source] == before[target] + 1)
+        outward = np.flatnonzero(after[target] == after[source] + 1)
         return RootSet(number, chosen, before, after, inward, outward)
 
 

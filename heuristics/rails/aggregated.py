@@ -116,7 +116,10 @@ def play(load: MachineCosts, share: float, least: int, parts: int, *, adds: bool
         able = [
             number for number in ready if jobs[number].way is not SwitchDirection.ACROSS or number == line[-1]
         ]
-        now, _, chosen = min((max(free[jobs[n].way], earliest[n]), _rank(jobs[n]), n) for n in able)
+        # Of those that can go now, messages across machines go first, and of these those that spread.
+        now, *_, chosen = min(
+            (max(free[jobs[n].way], earliest[n]), jobs[n].hop == 0, jobs[n].adds, n) for n in able
+        )
         job = jobs[chosen]
         held, late = _lasts(load, job)
         start[chosen], free[job.way], ended[chosen] = now, now + held, now + held + late
@@ -180,28 +183,13 @@ def _waiting(jobs: list[RankMessage]) -> list[set[int]]:
     ]
     waiting: list[set[int]] = []
     for job in jobs:
-        if job.adds:
-            before = {
-                SwitchDirection.UP: None,
-                SwitchDirection.DOWN: SwitchDirection.UP,
-                SwitchDirection.ACROSS: SwitchDirection.DOWN,
-            }[job.way]
-        else:
-            before = {
-                SwitchDirection.UP: SwitchDirection.ACROSS,
-                SwitchDirection.DOWN: SwitchDirection.UP,
-                SwitchDirection.ACROSS: None,
-            }[job.way]
         if not job.adds and job.way is (SwitchDirection.ACROSS if job.hop else SwitchDirection.UP):
             waiting.append({place for low, high, place in sums if low < job.high and job.low < high})
-        else:
-            waiting.append(set() if before is None else {number[job._replace(way=before)]})
+        elif job.way is (SwitchDirection.UP if job.adds else SwitchDirection.ACROSS):
+            waiting.append(set())
+        else:  # a message goes up, down and across, and what spreads goes across first
+            waiting.append({number[job._replace(way=SwitchDirection((job.way - 1) % 3))]})
     return waiting
-
-
-def _rank(job: RankMessage) -> tuple[bool, bool]:
-    """Return a key that puts jobs of messages across first on a port, and of these those that spread."""
-    return job.hop == 0, job.adds
 
 
 def _lasts(load: MachineCosts, job: RankMessage) -> tuple[float, float]:
@@ -241,8 +229,7 @@ def schedule_of_course(problem: Problem, found: Machines, shard: int, course: Co
 def _rows(found: Machines, job: RankMessage) -> Int64Array:
     """Return item and route (`_routes`) of all that ranks send or receive in a job, shape (rows, 2)."""
     boxes, ranks = found.rank.shape
-    shape = (boxes, ranks, ranks)
-    box, at, other = (axis.ravel() for axis in np.indices(shape))
+    box, at, other = np.indices((boxes, ranks, ranks)).reshape(3, -1)
     # Up from `at` (or down to it) goes the shard of `other`, or the shard of `at`, which owns it.
     shared = (job.way is SwitchDirection.UP) == job.adds and job.way is not SwitchDirection.ACROSS
     kept = at != other if shared else at == other
@@ -252,10 +239,8 @@ def _rows(found: Machines, job: RankMessage) -> Int64Array:
         whose = box + job.hop if job.adds else box
     item = found.rank[whose % boxes, other]
     here = found.rank[box, at]
-    route = {SwitchDirection.UP: 0, SwitchDirection.DOWN: 1, SwitchDirection.ACROSS: 1 + job.hop}[
-        job.way
-    ] * found.rank.size + here
-    return np.stack([item, route], axis=1)
+    way = 1 + job.hop if job.way is SwitchDirection.ACROSS else job.way
+    return np.stack([item, way * found.rank.size + here], axis=1)
 
 
 def _routes(found: Machines) -> Routes:

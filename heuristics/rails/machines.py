@@ -196,7 +196,11 @@ def play(load: MachineCosts, rule: SendRule, end: int) -> MachineTimeline:
         if max(count[_SENT], count[_PIECES]) == MOST:
             break
         far = rule.distances[turn]
-        total = _news(known, told, far)
+        total = 0
+        for j in range(len(known) - far):
+            total += max(known[j] - told[j + far], 0)
+        for j in range(len(known) - far + 1, len(known)):
+            total += max(known[j] - told[j + far - len(known)], 0)
         # A turn with nothing new is skipped; after a whole round of them time moves to the next event.
         if total == 0 and skipped < len(rule.distances) - 1:
             skipped, turn = skipped + 1, (turn + 1) % len(rule.distances)
@@ -262,17 +266,6 @@ def _learn(state: _TimelineProgress, until: float) -> None:
     while count[_LANDED] < count[_PIECES] and adapter.arrive[count[_LANDED]] <= until:
         known[0] = told[0] = adapter.high[count[_LANDED]]
         count[_LANDED] += 1
-
-
-@kernel
-def _news(known: Int64Array, told: Int64Array, far: int) -> int:
-    """Return the units that the rank at this distance was not sent yet; its own stream is not sent to it."""
-    total = 0
-    for j in range(len(known) - far):
-        total += max(known[j] - told[j + far], 0)
-    for j in range(len(known) - far + 1, len(known)):
-        total += max(known[j] - told[j + far - len(known)], 0)
-    return total
 
 
 @kernel

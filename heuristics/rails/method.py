@@ -78,8 +78,7 @@ def synthesize(problem: Problem, options: HostOptions, rng: np.random.Generator)
     """
     METHOD.supports(problem, options)
     on_hosts = replace(problem, topology=placed(problem.topology, infer=options.infer_hosts))
-    made = _fastest(on_hosts).replace(topology=problem.topology)
-    return with_note_on_hosts(made, options)
+    return with_note_on_hosts(_fastest(on_hosts).replace(topology=problem.topology), options)
 
 
 def _fastest(problem: Problem) -> Schedule:
@@ -168,17 +167,13 @@ def _balanced(load: MachineCosts, rule: SendRule) -> MachineTimeline:
     return best
 
 
-def _check(topology: Topology) -> None:
-    """Raise `Unsupported` for a network that is neither machines nor planes."""
-    found = machines(topology)
-    if isinstance(found, str) and not planes_in_reach(topology):
-        raise METHOD.unsupported(f"needs {Shape.PLANES}; {topology.name} has no such planes and {found}")
-
-
 def check(problem: Problem, options: HostOptions) -> None:
     """Raise `Unsupported` for networks that are neither machines nor planes, and for too many transfers."""
     check_allgathers(METHOD, problem)
-    _check(placed(problem.topology, infer=options.infer_hosts))
+    topology = placed(problem.topology, infer=options.infer_hosts)
+    found = machines(topology)
+    if isinstance(found, str) and not planes_in_reach(topology):
+        raise METHOD.unsupported(f"needs {Shape.PLANES}; {topology.name} has no such planes and {found}")
 
 
 METHOD = Method(

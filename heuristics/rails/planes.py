@@ -78,22 +78,15 @@ def planes_of(topology: Topology) -> list[Planes]:
 
 def _ranks(topology: Topology) -> Iterator[Int64Array]:
     """Yield the possible tables of ranks by plane and place, each once."""
-    seen = set()
-    for rank in _candidates(topology):
+    hosts, grid, seen = hosts_of(topology), grid_of(topology), set()
+    found = [hosts.ranks] if isinstance(hosts, Hosts) else []
+    if grid is not None:
+        lines = (np.moveaxis(grid.ranks, dimension, 0) for dimension in range(len(grid.shape)))
+        found += [np.ascontiguousarray(ranks).reshape(len(ranks), -1) for ranks in lines]
+    for rank in found:
         if min(rank.shape) > 1 and rank.tobytes() not in seen:
             seen.add(rank.tobytes())
             yield rank
-
-
-def _candidates(topology: Topology) -> Iterator[Int64Array]:
-    hosts = hosts_of(topology)
-    if isinstance(hosts, Hosts):
-        yield hosts.ranks
-    grid = grid_of(topology)
-    if grid is None:
-        return
-    for dimension, length in enumerate(grid.shape):
-        yield np.ascontiguousarray(np.moveaxis(grid.ranks, dimension, 0)).reshape(length, -1)
 
 
 def _planes(topology: Topology, rank: Int64Array) -> Planes | None:
@@ -114,14 +107,10 @@ def _planes(topology: Topology, rank: Int64Array) -> Planes | None:
     local = _local(plane, place, planes, ways[inside & ~meeting], topology)
     # A link between different places of different planes must be through a switch of several rails.
     stray = ~inside & ~along & ~meeting
-    if (
-        rail is None
-        or local is None
-        or stray.any()
-        or (_hops(places, local.source, local.target) == places).any()
-    ):
+    if rail is None or local is None or stray.any():
         return None
-    return Planes(rank, rail, local)
+    apart = (_hops(places, local.source, local.target) == places).any()
+    return None if apart else Planes(rank, rail, local)
 
 
 def _ways(topology: Topology) -> Int64Array | None:
@@ -207,8 +196,7 @@ def _by_first_use(links: Int64Array) -> Int64Array:
 
 def _hops(places: int, source: Int64Array, target: Int64Array) -> Int64Array:
     """Return the least number of routes from place to place; `places` where none lead there."""
-    graph = Neighbours.of(source, target, places)
-    hops = hops_from_each(graph, np.arange(places)).astype(np.int64)
+    hops = hops_from_each(Neighbours.of(source, target, places), np.arange(places)).astype(np.int64)
     return np.where(hops == UNREACHABLE, places, hops)
 
 
@@ -258,20 +246,9 @@ class Trees:
 def trees_of(net: Net, slack: int, rounds: int) -> Trees:
     """Return trees in which no place is more than `slack` hops farther from the root than necessary."""
     grown = _grown(net, _hops(net.places, net.source, net.target), slack, rounds)
-    root = np.tile(np.arange(net.places), rounds)
-    table = np.column_stack([root, grown.reshape(-1, net.places)])
+    table = np.column_stack([np.tile(np.arange(net.places), rounds), grown.reshape(-1, net.places)])
     found, count = np.unique(table, axis=0, return_counts=True)
     return Trees(found[:, 0], count / rounds, found[:, 1:])
-
-
-def load_of(net: Net, trees: Trees) -> float:
-    """Return the largest load of a link, in seconds for one unit to each place."""
-    load = np.zeros(len(net.seconds) + 1)  # the last entry is for missing links
-    used = trees.route >= 0
-    share = np.broadcast_to(trees.share[:, None], used.shape)[used]
-    for link in (net.first, net.second):
-        np.add.at(load, link[trees.route[used]], share)
-    return float((load[:-1] * net.seconds).max())
 
 
 @kernel

@@ -141,7 +141,17 @@ def spread(
         np.empty(most, np.int64),
         np.empty(most, np.int64),
     )
-    progress = _nothing(net, edges, total, most)
+    progress = _SpreadProgress(
+        total,
+        np.zeros(len(edges.tree), np.int64),
+        np.zeros(len(edges.tree), np.int64),
+        np.zeros(len(net.source), np.int64),
+        np.zeros(len(net.seconds)),
+        np.empty(2 * most),
+        np.empty(2 * most, np.int64),
+        np.zeros(net.places, np.bool_),
+        np.zeros(4, np.int64),
+    )
     counts, slack, end = progress.counts, SLACK * net.seconds.min(), 0.0
     while counts[_EVENTS] > 0 or counts[_ARRIVED] < len(arrive):
         now = np.inf if counts[_EVENTS] == 0 else progress.when[progress.agenda[0]]
@@ -173,22 +183,6 @@ def spread(
         made.low[:parts].copy(),
         made.high[:parts].copy(),
     ), end
-
-
-@kernel
-def _nothing(net: Net, edges: RouteEdges, total: Int64Array, most: int) -> _SpreadProgress:
-    """Return the state in which nothing was received or sent."""
-    return _SpreadProgress(
-        total,
-        np.zeros(len(edges.tree), np.int64),
-        np.zeros(len(edges.tree), np.int64),
-        np.zeros(len(net.source), np.int64),
-        np.zeros(len(net.seconds)),
-        np.empty(2 * most),
-        np.empty(2 * most, np.int64),
-        np.zeros(net.places, np.bool_),
-        np.zeros(4, np.int64),
-    )
 
 
 @kernel

@@ -151,8 +151,7 @@ class RefineInstance:
         """
         parcels = self.parcels._replace(root=root)
         plan, roads, length = self.empty(), self.roads, len(slot)
-        every = np.arange(len(route))
-        parcel, within = np.divmod(every, parcels.slots)
+        parcel, within = np.divmod(np.arange(len(route)), parcels.slots)
         if parcels.goal[0] >= 0:
             origin, goal = within, within + 1
         else:

@@ -223,8 +223,7 @@ def _reroute(
         return False
     _remove(plan, place)
     set_route(roads, parcels, plan, transfer, road)
-    moment = times.ready[plan.origin[transfer]]
-    _put(rng, roads, plan, transfer, moment)
+    _put(rng, roads, plan, transfer, times.ready[plan.origin[transfer]])
     return True
 
 

@@ -314,12 +314,7 @@ def _in_the_way(slots: Slots, use: Use, slot: int, found: Int64Array) -> int:
 
 @kernel
 def _anneal(
-    slots: Slots,
-    use: Use,
-    events: Int64Array,
-    choice: Int64Array,
-    moves: FloatArray,
-    room: Room,
+    slots: Slots, use: Use, events: Int64Array, choice: Int64Array, moves: FloatArray, room: Room
 ) -> int:
     """Fill slots, one of `choice` a move, until no shard is missing or moves end; return the missing ones."""
     now = _missing(slots, use.filled, events, room)

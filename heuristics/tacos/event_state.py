@@ -194,16 +194,6 @@ def release(made: Synthesis, link: int) -> None:
 
 
 @leaf
-def _next_arrival(made: Synthesis) -> np.int64:
-    """Return when the next transfer arrives; `NEVER` if nothing is on its way."""
-    soonest, links = NEVER, len(made.arrival)
-    for end in range(links, len(made.after)):
-        if made.after[end] != end:
-            soonest = min(soonest, made.arrival[made.after[end]])
-    return soonest
-
-
-@leaf
 def _deliver(made: Synthesis, now: int) -> int:
     """Deliver the transfers that arrive now; list, and count, the links that may have something to send."""
     listed, sent, links = 0, made.sent, len(made.arrival)
@@ -240,7 +230,10 @@ def _list_starved(made: Synthesis, node: int, listed: int) -> int:
 @leaf
 def _deliver_arrivals(rule: Any, made: Synthesis, listed: int, now: int) -> tuple[np.int64, int]:
     """Deliver the next arrivals; return their time, and how many links may have something to send then."""
-    soonest = _next_arrival(made)
+    soonest, links = NEVER, len(made.arrival)
+    for end in range(links, len(made.after)):
+        if made.after[end] != end:
+            soonest = min(soonest, made.arrival[made.after[end]])
     return soonest, _deliver(made, soonest) if soonest != NEVER else 0
 
 

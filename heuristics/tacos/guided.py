@@ -139,9 +139,8 @@ def match_gaps(rule: WidestGap, made: Synthesis, listed: int, now: int) -> None:
             continue
         approach(rule, chunk, network.target[link])
         send(made, link, chunk, now)
-        if (
-            first[chunk + 1] - first[chunk] == 1
-        ):  # a chunk of one goal moves on: the copy that stays behind is useless
+        # A chunk of one goal moves on: the copy that stays behind is useless.
+        if first[chunk + 1] - first[chunk] == 1:
             made.have[network.source[link], chunk // WORD_BITS] &= ~bit(chunk)
 
 

@@ -450,19 +450,13 @@ def match_receivers(rule: MostLinks, made: Synthesis, listed: int, now: int) -> 
     for i in range(listed):
         link = made.cheapest_first[i]
         if made.arrival[link] == NEVER and not made.starved[link]:
-            _match_receiver(made, made.network.target[link], rule.wait, now)
-
-
-@kernel
-def _match_receiver(made: Synthesis, node: int, wait: bool, now: int) -> None:
-    """Match all free links into a node that may have something to send."""
-    links = _free_in_links(made, node)
-    chosen = most_links(_bids(made, links, wait, now))
-    for j in range(len(links)):
-        if chosen[j] == NONE:
-            starve(made, links[j])
-        else:
-            send(made, links[j], chosen[j], now)
+            links = _free_in_links(made, made.network.target[link])
+            chosen = most_links(_bids(made, links, rule.wait, now))
+            for j in range(len(links)):
+                if chosen[j] == NONE:
+                    starve(made, links[j])
+                else:
+                    send(made, links[j], chosen[j], now)
 
 
 @kernel
@@ -532,8 +526,7 @@ def most_links(bids: Bids) -> Int64Array:
     the first that can bring them.
     """
     chunks, able = _able(bids)
-    links = able.shape[1]
-    brings = np.full(links, NONE)
+    brings = np.full(able.shape[1], NONE)
     for place in range(len(chunks)):
         if brings.min() != NONE:
             break

@@ -88,7 +88,14 @@ def synthesize(problem: Problem, options: TacosOptions, rng: np.random.Generator
         If the size is not positive, or is needed and not given; or as `check`.
     """
     METHOD.supports(problem, options)
-    size = _size(problem, options)
+    where = problem.topology
+    if problem.size is None and size_dependent(problem, options):
+        differ = "shards differ" if where.homogeneous else "its links differ"
+        why = "it has switches" if where.num_switches else differ
+        raise InputError(f"tacos needs a size on {where.name}: {why}, so the schedule depends on it")
+    size = DEFAULT_SIZE if problem.size is None else Fraction(problem.size)
+    if size <= 0:
+        raise InputError(f"tacos: the size is {size} bytes; it must be positive")
     if problem.collective.parts:
         return _mixed(problem, size, options, lambda part, own: _made(part, part.size or size, own, rng))
     return _made(Problem(problem.topology, problem.collective, size), size, options, rng)
@@ -133,8 +140,7 @@ def _between_ranks(
     if what.kind in COPYING:
         return make(problem)
     # IV-E, Fig. 11: what combines is the reverse of what copies, on the network with its links turned round.
-    turned = Problem(transpose(problem.topology), what.reverse, size)
-    return reverse(make(turned), problem.topology)
+    return reverse(make(Problem(transpose(problem.topology), what.reverse, size)), problem.topology)
 
 
 def _on_ports(schedule: Schedule, topology: Topology, routes: Routes | None, size: Fraction) -> Schedule:
@@ -253,18 +259,6 @@ def _chunks(what: Collective, chunks: int) -> list[int]:
     return [chunks * min(math.ceil(shard / min(shards)), MOST_TIMES) for shard in shards]
 
 
-def _size(problem: Problem, options: TacosOptions) -> Fraction:
-    where = problem.topology
-    if problem.size is None and size_dependent(problem, options):
-        differ = "shards differ" if where.homogeneous else "its links differ"
-        why = "it has switches" if where.num_switches else differ
-        raise InputError(f"tacos needs a size on {where.name}: {why}, so the schedule depends on it")
-    size = DEFAULT_SIZE if problem.size is None else Fraction(problem.size)
-    if size <= 0:
-        raise InputError(f"tacos: the size is {size} bytes; it must be positive")
-    return size
-
-
 def check(problem: Problem, options: TacosOptions) -> None:
     """Raise `Unsupported` for problems that options rule out, and for some one-way switches.
 
@@ -296,11 +290,6 @@ def size_dependent(problem: Problem, options: TacosOptions) -> bool:
     return bool(problem.topology.num_switches) or not problem.topology.homogeneous or not even
 
 
-def estimate(problem: Problem, options: TacosOptions) -> float | None:
-    """Return the least seconds in which every rank receives each chunk in a separate message."""
-    return shard_seconds(problem, options.chunks)
-
-
 METHOD = Method(
     name="tacos",
     kind="heuristic",
@@ -310,6 +299,6 @@ METHOD = Method(
     check=check,
     size_dependent=size_dependent,
     seeded=True,
-    estimate=estimate,
+    estimate=lambda problem, options: shard_seconds(problem, options.chunks),
     summary="greedy link-chunk matching over the time-expanded network (TACOS)",
 )

@@ -14,7 +14,6 @@ each transfer has the whole bandwidth of its route, and one transfer at a time i
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import NamedTuple
@@ -76,20 +75,8 @@ def time_expanded(topology: Topology, chunk_bytes: Fraction, transfers: int) -> 
     tick = exact_tick(seconds, max(seconds) * transfers)
     of_example = np.array([math.ceil(value / tick) for value in seconds], dtype=np.int64)
     duration, cost = np.unique(of_example[kind.ravel()], return_inverse=True)
-    (out_first, out_links), (in_first, in_links) = topology.out_links, topology.in_links
-    return (
-        TacosNetwork(
-            topology.source.astype(np.int64),
-            topology.target.astype(np.int64),
-            out_first.astype(np.int64),
-            out_links.astype(np.int64),
-            in_first.astype(np.int64),
-            in_links.astype(np.int64),
-            cost.astype(np.int64),
-            duration,
-        ),
-        tick,
-    )
+    columns = topology.source, topology.target, *topology.out_links, *topology.in_links, cost, duration
+    return TacosNetwork(*(column.astype(np.int64) for column in columns)), tick
 
 
 def cut(what: Collective, chunks: int) -> Chunks:
@@ -210,13 +197,8 @@ def _ranks_on(topology: Topology, switches: list[int]) -> list[int]:
     hosts = placed(topology, infer=True).hosts
     if hosts is None:
         return ranks
-    seen: defaultdict[int, int] = defaultdict(int)
-    turn = []
-    for rank in ranks:
-        host = int(hosts[rank])
-        turn.append((seen[host], rank))
-        seen[host] += 1
-    return [rank for _, rank in sorted(turn)]
+    turn = [np.count_nonzero(hosts[ranks[:place]] == hosts[rank]) for place, rank in enumerate(ranks)]
+    return [rank for _, rank in sorted(zip(turn, ranks, strict=True))]
 
 
 def _unwound_links(

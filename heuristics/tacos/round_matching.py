@@ -170,7 +170,11 @@ def _search(
         before = noted
         noted = _note_shared(scratch, block, at, noted)
         if noted == before:
-            _note_full(state, block, node)
+            lacks = _NONE
+            for w in range(WIDTH):
+                lacks |= ~state.have[block, node, w]
+            if lacks == _NONE:
+                state.full[node, block // WORD_BITS] |= bit(block)
         passed += 1
         block = block + 1 if block + 1 < blocks else 0
     return noted
@@ -200,10 +204,8 @@ def _divide_four(state: RoundState, block: int, node: int, scratch: NodeScratch)
 
     The node itself replaces missing in-links, as it has nothing that it lacks.
     """
-    begin, links = (
-        state.network.in_first[node],
-        state.network.in_first[node + 1] - state.network.in_first[node],
-    )
+    begin = state.network.in_first[node]
+    links = state.network.in_first[node + 1] - begin
     have = state.have[block]
     a = have[state.source[begin]]
     b = have[state.source[begin + 1] if links > 1 else node]
@@ -239,10 +241,8 @@ def _pick_scarce(
     state: RoundState, node: int, scratch: NodeScratch, block: int, at: int, looked_at: int
 ) -> int:
     """Offer a block's scarce chunks, from word `at` on, to the in-links; return how many have seen enough."""
-    begin, links = (
-        state.network.in_first[node],
-        state.network.in_first[node + 1] - state.network.in_first[node],
-    )
+    begin = state.network.in_first[node]
+    links = state.network.in_first[node + 1] - begin
     have, scarce, served = state.have[block], scratch.scarce, 0
     for link in range(links):
         theirs, seen, best = have[state.source[begin + link]], scratch.seen[link], scratch.best[link]
@@ -290,16 +290,6 @@ def _note_shared(scratch: NodeScratch, block: int, at: int, noted: int) -> int:
         scratch.place[noted], scratch.noted[noted] = block * WIDTH + w, scratch.shared[w]
         noted += int((scratch.shared[w] != _NONE) & (noted < LISTED))
     return noted
-
-
-@inlined
-def _note_full(state: RoundState, block: int, node: int) -> None:
-    """Note that the node has all of a block, if that is so."""
-    lacks = _NONE
-    for w in range(WIDTH):
-        lacks |= ~state.have[block, node, w]
-    if lacks == _NONE:
-        state.full[node, block // WORD_BITS] |= bit(block)
 
 
 @inlined

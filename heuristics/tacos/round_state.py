@@ -21,7 +21,7 @@ from tutti.heuristics.tacos.bitsets import NOTHING, WORD_BITS, Words, bit
 from tutti.heuristics.tacos.event_loop import NEVER, MatchedTransfers
 from tutti.heuristics.tacos.network import TacosNetwork
 from tutti.topologies.exact import Int32Array, Int64Array
-from tutti.topologies.kernels import inlined, kernel, unlocked
+from tutti.topologies.kernels import kernel, unlocked
 
 Blocks = npt.NDArray[np.uint64]
 
@@ -209,29 +209,15 @@ def deliver_round(rule: Any, made: RoundState, listed: int, now: int) -> tuple[n
     for node in range(made.begin, made.end):
         for slot in range(network.in_first[node], network.in_first[node + 1]):
             if made.picked[slot] != NOTHING:
-                sent.chunk[row], sent.link[row], sent.start[row] = (
-                    made.picked[slot],
-                    network.in_links[slot],
-                    now,
-                )
+                chunk = made.picked[slot]
+                sent.chunk[row], sent.link[row], sent.start[row] = chunk, network.in_links[slot], now
                 row += 1
-                _receive(made, node, made.picked[slot])
-    _count(made)
+                block = chunk >> BLOCK_SHIFT
+                made.have[block, node, (chunk >> WORD_SHIFT) & (WIDTH - 1)] |= bit(chunk)
+                made.begun[node, block >> WORD_SHIFT] |= bit(block)
+    for slot in range(len(made.picked)):  # all nodes, as each thread has counts of its own
+        if made.picked[slot] != NOTHING:
+            made.spread[made.picked[slot]] += 1
     made.rows[0] += total
     made.rows[1] -= total
     return now + network.duration[0] if made.rows[1] else NEVER, 0
-
-
-@inlined
-def _receive(state: RoundState, node: int, chunk: int) -> None:
-    block = chunk >> BLOCK_SHIFT
-    state.have[block, node, (chunk >> WORD_SHIFT) & (WIDTH - 1)] |= bit(chunk)
-    state.begun[node, block >> WORD_SHIFT] |= bit(block)
-
-
-@inlined
-def _count(state: RoundState) -> None:
-    """Count the nodes that have each chunk: all nodes, as each thread has a count of its own."""
-    for slot in range(len(state.picked)):
-        if state.picked[slot] != NOTHING:
-            state.spread[state.picked[slot]] += 1

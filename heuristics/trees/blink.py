@@ -173,18 +173,10 @@ def synthesize(problem: Problem, options: BlinkOptions, rng: np.random.Generator
     up = [] if what.kind is Kind.BROADCAST else [_best_reduce(topology, root)]
     down = [] if what.kind is Kind.REDUCE else [best_broadcast(topology, root)]
     line = _cut(what, up + down)
-    rows = [line.each_chunk(*each.scaled(line.width)[:2]) for each in up + down]
-    arcs = [each.transfers.arc[which] for each, (_, which) in zip(up + down, rows, strict=True)]
-    chunks = [chunk for chunk, _ in rows]
-    reduce = np.repeat([True] * len(up) + [False] * len(down), [len(chunk) for chunk in chunks])
-    return _schedule(problem, line, up + down, _ChunkTransfers(chunks, arcs), reduce if up else None)
-
-
-class _ChunkTransfers(NamedTuple):
-    """The transfers: chunks, and the arc of each, of one broadcast after the other."""
-
-    chunks: list[Int64Array]
-    arcs: list[Int64Array]
+    every = [(each, *line.each_chunk(*each.scaled(line.width)[:2])) for each in up + down]
+    rows = [(chunk, each.transfers.arc[which]) for each, chunk, which in every]
+    reduce = np.repeat([True] * len(up) + [False] * len(down), [len(chunk) for chunk, _ in rows])
+    return _schedule(problem, line, up + down, rows, reduce if up else None)
 
 
 def _best_reduce(topology: Topology, root: int) -> Broadcast:
@@ -210,16 +202,16 @@ def _schedule(
     problem: Problem,
     line: CutLine,
     broadcasts: Sequence[Broadcast],
-    rows: _ChunkTransfers,
+    rows: Sequence[tuple[Int64Array, Int64Array]],
     reduce: BoolArray | None = None,
 ) -> Schedule:
-    """Return the schedule of these rows; `reduce` says which add, None: none."""
+    """Return the schedule of each broadcast's chunks and arcs; `reduce` says which add, None: none."""
     base = offsets_of([len(each.network.tails) for each in broadcasts])
-    arcs = [arc + first for arc, first in zip(rows.arcs, base, strict=False)]
+    arcs = [arc + first for (_, arc), first in zip(rows, base, strict=False)]
     return problem.schedule(
         Clock.FLOW,
         line.chunks,
-        np.concatenate(rows.chunks),
+        np.concatenate([chunk for chunk, _ in rows]),
         np.concatenate(arcs),
         reduce=reduce,
         routes=joined_routes(*(each.network for each in broadcasts)),
@@ -239,9 +231,7 @@ def _allgather(problem: Problem, root: int) -> Schedule:
     falling, which = line.each_chunk(*down.scaled(line.width)[:2])
     arc = down.transfers.arc[which]
     lacking = ~passed[falling, down.network.heads[arc]]
-    return _schedule(
-        problem, line, [up, down], _ChunkTransfers([chunks, falling[lacking]], [arcs, arc[lacking]])
-    )
+    return _schedule(problem, line, [up, down], [(chunks, arcs), (falling[lacking], arc[lacking])])
 
 
 def _passed_upwards(

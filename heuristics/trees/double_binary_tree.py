@@ -112,31 +112,21 @@ def double_binary_trees(ranks: int, root: int | None = None) -> list[Int32Array]
 
 def _pair(ranks: int) -> tuple[Int32Array, Int32Array]:
     """Return the tree numbered in order, and its mirror image or, for an odd number, its shift."""
-    first = _in_order(ranks)
+    first = np.empty(ranks, dtype=np.int32)
+    waiting = [(0, ranks, -1)]
+    while waiting:
+        low, size, above = waiting.pop()
+        full = 1 << (size.bit_length() - 1)
+        # 2^k - 1 ranks are left of the top, the most that leave one right of it, except for 2.
+        top = low + (full // 2 if full == size > 2 else full) - 1
+        first[top] = above
+        parts = ((low, top - low, top), (top + 1, low + size - top - 1, top))
+        waiting += [part for part in parts if part[1]]
     rank = np.arange(ranks)
     other = ranks - 1 - rank if ranks % 2 == 0 else (rank + 1) % ranks
     second = np.empty_like(first)
     second[other] = np.where(first < 0, -1, other[first])
     return first, second
-
-
-def _in_order(ranks: int) -> Int32Array:
-    """Return the parents in the tree numbered in order, of height floor(log2 N)."""
-    parent = np.empty(ranks, dtype=np.int32)
-    waiting = [(0, ranks, -1)]
-    while waiting:
-        low, size, above = waiting.pop()
-        top = low + _left(size)
-        parent[top] = above
-        parts = ((low, top - low, top), (top + 1, low + size - top - 1, top))
-        waiting += [part for part in parts if part[1]]
-    return parent
-
-
-def _left(size: int) -> int:
-    """Return the ranks left of the top: 2^k - 1, the most that leave one right of it, except for 2."""
-    full = 1 << (size.bit_length() - 1)
-    return (full // 2 if full == size > 2 else full) - 1
 
 
 def _turned(first: Int32Array, second: Int32Array) -> Int32Array:
@@ -152,18 +142,13 @@ def _turned(first: Int32Array, second: Int32Array) -> Int32Array:
     return second
 
 
-def check(problem: Problem, options: PipelineOptions) -> None:
-    """Raise `Unsupported` for too many transfers."""
-    check_pipeline(METHOD, problem, 2 * options.slices)
-
-
-METHOD = Method(
+METHOD: Method = Method(
     name="dbt",
     kind="heuristic",
     synthesize=synthesize,
     options=PipelineOptions,
     capabilities=Capabilities(KINDS, Groups.NONE),
-    check=check,
+    check=lambda problem, options: check_pipeline(METHOD, problem, 2 * options.slices),
     size_dependent=lambda problem, options: options.slices == 0,
     summary="double binary tree, pipelined, over shortest routes",
 )

@@ -119,11 +119,9 @@ def grow_multitree(
     ([0, 1, 2, 0, 1, 2], [0, 1, 2, 1, 2, 0])
     """
     bandwidth = topology.bandwidth.numerators
-    root, lengths, routes = _grow_all(
-        topology.num_ranks,
-        _links(topology, bandwidth // bandwidth.min()),
-        lockstep,
-    )
+    units, unused = bandwidth // bandwidth.min(), np.zeros(len(bandwidth), np.int64)
+    links = _LinkUse(*topology.out_links, topology.source, topology.target, units, units.copy(), unused)
+    root, lengths, routes = _grow_all(topology.num_ranks, links, lockstep)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     return root, offsets, routes[: offsets[-1]]
 
@@ -143,12 +141,6 @@ class _LinkUse(NamedTuple):
     """Units taken in all steps."""
 
 
-def _links(topology: Topology, units: Int64Array) -> _LinkUse:
-    """Return the use of links that carry `units` units a step and have carried none."""
-    unused = np.zeros(len(units), np.int64)
-    return _LinkUse(*topology.out_links, topology.source, topology.target, units, units.copy(), unused)
-
-
 class _BreadthFirstScratch(NamedTuple):
     """Scratch of the breadth-first searches."""
 
@@ -164,11 +156,7 @@ class _BreadthFirstScratch(NamedTuple):
 
 
 @kernel
-def _grow_all(
-    ranks: int,
-    links: _LinkUse,
-    lockstep: bool,
-) -> tuple[Int32Array, Int64Array, Int32Array]:
+def _grow_all(ranks: int, links: _LinkUse, lockstep: bool) -> tuple[Int32Array, Int64Array, Int32Array]:
     """Return the root and the route's length of each edge, and the routes end to end."""
     nodes = len(links.out_offsets) - 1
     search = _BreadthFirstScratch(
@@ -289,23 +277,13 @@ def _depths(ranks: int, root: Int32Array, tail: Int32Array, head: Int32Array) ->
     return depth
 
 
-def check(problem: Problem, options: MultiTreeOptions) -> None:
-    """Raise `Unsupported` for too many transfers."""
-    check_allgathers(METHOD, problem)
-
-
-def estimate(problem: Problem, options: MultiTreeOptions) -> float | None:
-    """Return the least seconds in which every rank receives a message over the tree of each other rank."""
-    return shard_seconds(problem)
-
-
-METHOD = Method(
+METHOD: Method = Method(
     name="multitree",
     kind="heuristic",
     synthesize=synthesize,
     options=MultiTreeOptions,
     capabilities=Capabilities(BY_ALLGATHER, Groups.NONE),
-    check=check,
-    estimate=estimate,
+    check=lambda problem, options: check_allgathers(METHOD, problem),
+    estimate=lambda problem, options: shard_seconds(problem),
     summary="MultiTree: a spanning tree a rank, all grown together greedily, in units of the slowest link",
 )

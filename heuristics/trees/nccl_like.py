@@ -44,7 +44,11 @@ def synthesize(problem: Problem, options: HostOptions, rng: np.random.Generator)
     """
     METHOD.supports(problem, options)
     hosts = _hosts(problem.topology, options)
-    every = [_named(ring, "ring") for ring in _rings(problem, hosts, rng)]
+    every = [RING.synthesize(problem, RING.options(), rng)]
+    if hosts is not None:
+        rings = rings_through(hosts)
+        every.insert(0, from_allgather(problem, lambda one: rings_allgather(one, rings)))
+    every = [_named(ring, "ring") for ring in every]
     made = _fastest(problem, hosts, every)
     uneven = uneven_hosts(problem.topology)
     if uneven is None:
@@ -72,32 +76,10 @@ def _named(schedule: Schedule, algorithm: str) -> Schedule:
     return schedule.replace(stats={**schedule.stats, "algorithm": algorithm})
 
 
-def _rings(problem: Problem, hosts: list[Int64Array] | None, rng: np.random.Generator) -> list[Schedule]:
-    """Return the schedules over one ring of all ranks, and over those of the channels."""
-    every = [RING.synthesize(problem, RING.options(), rng)]
-    if hosts is not None:
-        rings = rings_through(hosts)
-        every.insert(0, from_allgather(problem, lambda one: rings_allgather(one, rings)))
-    return every
-
-
 def _trees(topology: Topology, hosts: list[Int64Array] | None) -> list[Int32Array]:
     """Return the parents of the trees of all ranks, and of those of the channels."""
     every = double_binary_trees(topology.num_ranks)
-    if hosts is None:
-        return every
-    return [trees_through(hosts), *every]
-
-
-def channel_rings(hosts: int, ranks: int) -> Int64Array:
-    """Return the ranks in the order of each channel's ring, shape (ranks, hosts x ranks).
-
-    Examples
-    --------
-    >>> channel_rings(2, 3).tolist()
-    [[0, 1, 2, 3, 4, 5], [1, 2, 0, 4, 5, 3], [2, 0, 1, 5, 3, 4]]
-    """
-    return rings_through(np.split(np.arange(hosts * ranks), hosts))
+    return every if hosts is None else [trees_through(hosts), *every]
 
 
 def rings_through(hosts: list[Int64Array]) -> Int64Array:
@@ -108,23 +90,16 @@ def rings_through(hosts: list[Int64Array]) -> Int64Array:
     >>> rings_through([np.array([0, 1, 2]), np.array([3, 4])]).tolist()
     [[0, 1, 2, 3, 4], [1, 2, 0, 4, 3]]
     """
-    channels = range(_channels(hosts))
-    return np.stack([np.concatenate([np.roll(members, -c) for members in hosts]) for c in channels])
+    return np.stack([np.concatenate(order) for order in _orders(hosts)])
+
+
+def _orders(hosts: list[Int64Array]) -> list[list[Int64Array]]:
+    """Return for each channel the ranks of each host in its order, for as many as every host has ranks."""
+    return [[np.roll(members, -channel) for members in hosts] for channel in range(_channels(hosts))]
 
 
 def _channels(hosts: list[Int64Array]) -> int:
     return min(map(len, hosts))
-
-
-def channel_trees(hosts: int, ranks: int) -> Int32Array:
-    """Return the parents in both trees of each channel, -1 at roots, shape (2 x ranks, hosts x ranks).
-
-    Examples
-    --------
-    >>> channel_trees(2, 2).tolist()
-    [[2, 0, -1, 2], [1, 3, 3, -1], [-1, 0, 0, 2], [1, -1, 3, 1]]
-    """
-    return trees_through(np.split(np.arange(hosts * ranks), hosts))
 
 
 def trees_through(hosts: list[Int64Array]) -> Int32Array:
@@ -135,14 +110,18 @@ def trees_through(hosts: list[Int64Array]) -> Int32Array:
     >>> trees_through([np.array([0, 1, 2]), np.array([3, 4])]).tolist()
     [[3, 0, 1, -1, 3], [2, 4, 1, 4, -1], [-1, 0, 1, 0, 3], [2, -1, 1, 4, 1]]
     """
+    return _trees_in_order(_orders(hosts))
+
+
+def _trees_in_order(orders: list[list[Int64Array]]) -> Int32Array:
+    """Return double binary trees of the first ranks, each with a chain through its host, by channel."""
     trees = []
-    for parent in double_binary_trees(len(hosts))[0].tolist():
-        for channel in range(_channels(hosts)):
-            tree = np.full(sum(map(len, hosts)), -1, dtype=np.int32)
-            for members, above in zip(hosts, parent, strict=True):
-                order = np.roll(members, -channel)
-                tree[order[1:]] = order[:-1]
-                tree[order[0]] = -1 if above < 0 else hosts[above][channel]
+    for parent in double_binary_trees(len(orders[0]))[0].tolist():
+        for order in orders:
+            tree = np.full(sum(map(len, order)), -1, dtype=np.int32)
+            for own, above in zip(order, parent, strict=True):
+                tree[own[1:]] = own[:-1]
+                tree[own[0]] = -1 if above < 0 else order[above][0]
             trees.append(tree)
     return np.stack(trees)
 
@@ -162,19 +141,8 @@ def chained_trees(hosts: int, chains: Int64Array) -> Int32Array:
     ndarray
         int32, shape (2 x channels, hosts x ranks of a host), -1 at roots.
     """
-    channels, ranks = chains.shape
-    channel = np.arange(channels)[:, None]
-    before = np.empty_like(chains)
-    before[channel, chains[:, 1:]] = chains[:, :-1]
-    below = ranks * np.arange(hosts)[:, None, None] + before
-    trees = []
-    for parent in double_binary_trees(hosts)[0]:
-        tree = below.copy()
-        tree[:, channel[:, 0], chains[:, 0]] = np.where(
-            parent[:, None] < 0, -1, parent[:, None] * ranks + chains[:, 0]
-        )
-        trees.append(tree.swapaxes(0, 1).reshape(channels, -1))
-    return np.concatenate(trees).astype(np.int32)
+    ranks = chains.shape[1]
+    return _trees_in_order([[chain + ranks * host for host in range(hosts)] for chain in chains])
 
 
 def check(problem: Problem, options: HostOptions) -> None:

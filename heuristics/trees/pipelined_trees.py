@@ -102,8 +102,7 @@ def fastest_trees(problem: Problem, every: Sequence[Int32Array], slices: int) ->
         count = slices or best_slices(problem, parents)
         return simulate(_alone(problem, parents, count), problem.size).time
 
-    chosen = every[0] if len(every) == 1 else min(every, key=cost)
-    return pipelined_trees(problem, chosen, slices)
+    return pipelined_trees(problem, every[0] if len(every) == 1 else min(every, key=cost), slices)
 
 
 def _schedule(problem: Problem, parents: Int32Array, slices: int, kind: Kind) -> Schedule:

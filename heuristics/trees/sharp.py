@@ -44,7 +44,7 @@ from tutti.schedules.simulation.simulate import simulate
 from tutti.topologies.exact import Int32Array, Int64Array
 from tutti.topologies.graphs.grid_structure import Hosts, hosts_of
 from tutti.topologies.topology import Topology
-from tutti.topologies.trees.forest import depths
+from tutti.topologies.trees.forest import depths, rerooted
 
 SPREADING = (Kind.ALLGATHER, Kind.REDUCE_SCATTER)
 MOST_SHARD_SLICES = 64
@@ -168,21 +168,6 @@ def _binary(topology: Topology, leaders: Int64Array) -> list[Int32Array]:
     for tree, parent in zip(trees, double_binary_trees(len(leaders))[0], strict=True):
         tree[leaders] = np.where(parent < 0, -1, leaders[parent])
     return list(trees)
-
-
-def rerooted(parent: Int32Array, root: int) -> Int32Array:
-    """Return the same tree from another of its nodes.
-
-    Examples
-    --------
-    >>> rerooted(np.array([2, 2, -1, 2]), 0).tolist()
-    [-1, 2, 0, 2]
-    """
-    turned = parent.copy()
-    node, above = -1, root
-    while above >= 0:
-        turned[above], node, above = node, above, int(parent[above])
-    return turned
 
 
 def _allgather(problem: Problem, every: Sequence[Int32Array], slices: int) -> Schedule:

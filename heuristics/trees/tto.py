@@ -60,18 +60,13 @@ def corner_trees(topology: Topology) -> Int32Array:
     return np.repeat(forest.parent, forest.weight, axis=0)
 
 
-def check(problem: Problem, options: PipelineOptions) -> None:
-    """Raise `Unsupported` for too many transfers."""
-    check_pipeline(METHOD, problem, TREES * COPIES * options.slices)
-
-
-METHOD = Method(
+METHOD: Method = Method(
     name="tto",
     kind="heuristic",
     synthesize=synthesize,
     options=PipelineOptions,
     capabilities=Capabilities((Kind.ALLREDUCE,), Groups.NONE, shape=Shape.MESH),
-    check=check,
+    check=lambda problem, options: check_pipeline(METHOD, problem, TREES * COPIES * options.slices),
     size_dependent=lambda problem, options: options.slices == 0,
     summary="TTO: three trees from three corners of a 2D mesh, reducing and broadcasting concurrently",
 )

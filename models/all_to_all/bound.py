@@ -14,6 +14,7 @@ from tutti.models.all_to_all.certificate import lower_bound
 from tutti.models.all_to_all.demand import Demand
 from tutti.models.all_to_all.optimum import QUICK_VARIABLES, best_lengths, capped, uncapped_lengths
 from tutti.models.all_to_all.orbits import quick_lengths, solve_by_orbits
+from tutti.models.bounds.bandwidth import cut_nodes, exit_bandwidth
 from tutti.models.bounds.bound import ASKED_SECONDS, SECONDS_PER_BYTE, Bound
 from tutti.models.solvers.outcome import ROUNDING
 from tutti.schedules.collective import EVERYONE, Collective
@@ -123,11 +124,7 @@ def bound_of(demand: Demand, lengths: Int64Array) -> Bound:
     }
     inside = cut_of(demand, lengths, value)
     if inside is not None:
-        nodes, ranks = np.flatnonzero(inside), topology.num_ranks
-        certificate["cut"] = {
-            "ranks": nodes[nodes < ranks].tolist(),
-            "switches": nodes[nodes >= ranks].tolist(),
-        }
+        certificate["cut"] = cut_nodes(topology, inside)
     return Bound("mcf", value, SECONDS_PER_BYTE, certificate)
 
 
@@ -141,8 +138,7 @@ def cut_of(demand: Demand, lengths: Int64Array, value: Fraction) -> BoolArray | 
     for inside in near:
         ranks = inside[: topology.num_ranks]
         crossing = int(demand.amounts[np.ix_(ranks, ~ranks)].sum())
-        leaving = inside[topology.source] & ~inside[topology.target]
-        band = int(topology.bandwidth.numerators[leaving].sum())
-        if band and Fraction(crossing * topology.bandwidth.denominator, band * demand.denominator) == value:
+        band = exit_bandwidth(topology, inside)
+        if band and Fraction(crossing, demand.denominator) / band == value:
             return inside
     return None

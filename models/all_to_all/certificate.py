@@ -49,17 +49,6 @@ def lower_bound(topology: Topology, demand: Demand, lengths: Int64Array) -> Frac
     InputError
         If the lengths are no such array, or they and the demands together do not fit 64 bits.
     """
-    checked = _checked_lengths(topology, lengths)
-    moved = sum(
-        _weighted_distances(demand, length_distances(topology, checked, rows), rows)
-        for rows in np.array_split(demand.sources, -(-len(demand.sources) // 256))
-    )
-    band = topology.bandwidth
-    capacity = sum(int(b) * int(length) for b, length in zip(band.numerators, checked, strict=True))
-    return Fraction(moved * band.denominator, capacity * demand.denominator)
-
-
-def _checked_lengths(topology: Topology, lengths: Int64Array) -> Int64Array:
     where, given = f"lengths of the links of {topology.name}", np.asarray(lengths)
     if given.shape != (topology.num_links,) or given.dtype.kind not in "iu":
         raise InputError(f"{where}: {topology.num_links} integers are needed, one a link")
@@ -67,7 +56,14 @@ def _checked_lengths(topology: Topology, lengths: Int64Array) -> Int64Array:
         raise InputError(f"{where} must not be negative, nor all zero")
     if given.sum(dtype=np.float64) >= INT64_MAX / 2:
         raise InputError(f"{where} add up to more than 64 bits")
-    return np.ascontiguousarray(given, dtype=np.int64)
+    checked = np.ascontiguousarray(given, dtype=np.int64)
+    moved = sum(
+        _weighted_distances(demand, length_distances(topology, checked, rows), rows)
+        for rows in np.array_split(demand.sources, -(-len(demand.sources) // 256))
+    )
+    band = topology.bandwidth
+    capacity = sum(int(b) * int(length) for b, length in zip(band.numerators, checked, strict=True))
+    return Fraction(moved * band.denominator, capacity * demand.denominator)
 
 
 def _weighted_distances(demand: Demand, distances: Int64Array, sources: Int64Array) -> int:

@@ -78,7 +78,16 @@ class ColumnGeneration:
         self._price(self.lengths.astype(np.float64))
         duals = np.zeros(0)
         while not self._done():
-            duals = self._solve()
+            values, duals = self._master.solve()
+            owners = np.array(self._owners)
+            for shares, denominator in rounded_shares(values, owners):
+                used = [i for i, share in enumerate(shares) if share]
+                weights = self.problem.weights[[self._owners[i] for i in used]].astype(object)
+                counts = np.array([shares[i] for i in used], dtype=object)
+                loads = (counts * weights) @ np.array([self._loads[i] for i in used]).astype(object)
+                bound = self.problem.unit * largest_ratio(loads, self.problem.capacity) / denominator
+                if self.upper is None or bound < self.upper:
+                    self.upper, self._shares, self._denominator = bound, shares, denominator
             if self._done():
                 break
             # Half of the best lengths so far stays in the next ones (Wentges), which then jump about less.
@@ -126,24 +135,6 @@ class ColumnGeneration:
         self._lengths.append(lengths)
         self._master.add(row, load)
         return True
-
-    def _solve(self) -> FloatArray:
-        """Solve the master, take its λ for the upper bound, and return its lengths (orbits,), floats."""
-        values, duals = self._master.solve()
-        owners = np.array(self._owners)
-        for shares, denominator in rounded_shares(values, owners):
-            bound = self._upper_bound(shares) / denominator
-            if self.upper is None or bound < self.upper:
-                self.upper, self._shares, self._denominator = bound, shares, denominator
-        return duals
-
-    def _upper_bound(self, shares: list[int]) -> Fraction:
-        """Return the largest load over capacity if each tree is taken this number of times, exactly."""
-        used = [i for i, share in enumerate(shares) if share]
-        weights = self.problem.weights[[self._owners[i] for i in used]].astype(object)
-        counts = np.array([shares[i] for i in used], dtype=object)
-        loads = (counts * weights) @ np.array([self._loads[i] for i in used]).astype(object)
-        return self.problem.unit * largest_ratio(loads, self.problem.capacity)
 
     def flow(self) -> SourceFlow:
         """Return the flow of the representatives whose bound is `upper`: the sum of its trees."""

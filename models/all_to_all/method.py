@@ -208,8 +208,7 @@ def _solved(demand: Demand, options: McfOptions) -> FlowOptimum:
 
 def _by_orbits(demand: Demand, tolerance: float, time_limit: float | None) -> FlowOptimum:
     backwards = len(demand.sinks) < len(demand.sources)
-    asked = demand.reverse if backwards else demand
-    solved, paths = paths_by_orbits(asked, tolerance, time_limit)
+    solved, paths = paths_by_orbits(demand.reverse if backwards else demand, tolerance, time_limit)
     return FlowOptimum(demand, solved.interval, solved.lengths, paths, backwards, solved.stats)
 
 

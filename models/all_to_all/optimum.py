@@ -170,7 +170,12 @@ def solve_by_model(
             break
         duals = None if result.duals is None else program.lengths(result.duals)
         lower, lengths = best_lengths(program.demand, duals)
-        upper, flow = _best_flow(program.demand, program.flows(_values(result)), lower)
+        flows = program.flows(_values(result))
+        flow = exact_flow(program.demand, flows)
+        upper, parts = upper_bound(flow), common_parts(flows) if lower else None
+        if upper > lower and parts is not None and PARTS % parts and parts <= MOST_COMMON:
+            other = exact_flow(program.demand, flows, parts)
+            upper, flow = min(((upper, flow), (upper_bound(other), other)), key=lambda pair: pair[0])
         if best is None or upper / lower < best[0].upper / best[0].lower:
             best = Interval(lower, upper), lengths, flow
         if best[0].gap <= GAP:
@@ -209,16 +214,6 @@ def best_lengths(demand: Demand, duals: FloatArray | None = None) -> tuple[Fract
         candidates += rational_lengths(duals)
     rated = [(lower_bound(topology, demand, lengths), lengths) for lengths in candidates]
     return max(rated, key=lambda pair: pair[0])
-
-
-def _best_flow(demand: Demand, flows: FloatArray, lower: Fraction) -> tuple[Fraction, SourceFlow]:
-    """Return the flow with the least congestion: on the grid, or as the rationals that it may stand for."""
-    flow = exact_flow(demand, flows)
-    upper, parts = upper_bound(flow), common_parts(flows) if lower else None
-    if upper > lower and parts is not None and PARTS % parts and parts <= MOST_COMMON:
-        other = exact_flow(demand, flows, parts)
-        upper, flow = min(((upper, flow), (upper_bound(other), other)), key=lambda pair: pair[0])
-    return upper, flow
 
 
 def _values(result: SolverResult) -> FloatArray:

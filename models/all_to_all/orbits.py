@@ -125,8 +125,7 @@ def solve_by_orbits(
     ('1/2', True)
     """
     begin = now()
-    problem = ReducedProblem(symmetries(demand), demand)
-    return _solved(problem, begin, tolerance, time_limit, by)
+    return _solved(ReducedProblem(symmetries(demand), demand), begin, tolerance, time_limit, by)
 
 
 def paths_by_orbits(
@@ -363,14 +362,14 @@ def fewer_paths(images: Images, paths: PathFlow, *, exact: bool, block: int = BL
         return paths
     now = images.congestion(paths)
     for parts, denominator in rounded_shares(_basic_shares(images, paths, pair, block), pair):
-        found = _with_shares(paths, pair, np.array(parts, dtype=np.int64), denominator)
+        found = _with_shares(paths, np.array(parts, dtype=np.int64), denominator)
         most = now if exact else now * (1 + SAME)
         if len(found) < len(paths) and images.congestion(found) <= most:
             return found
     return paths
 
 
-def _with_shares(paths: PathFlow, pair: Int64Array, parts: Int64Array, denominator: int) -> PathFlow:
+def _with_shares(paths: PathFlow, parts: Int64Array, denominator: int) -> PathFlow:
     """Return the paths with these shares of their pair's demand, less those without any."""
     demand, kept = paths.demand, np.flatnonzero(parts)
     lengths = np.diff(paths.offsets)
@@ -388,12 +387,17 @@ def _basic_shares(images: Images, paths: PathFlow, pair: Int64Array, block: int)
     """Return shares, float64 (paths,), that are basic solutions block by block, the others as they are."""
     from scipy.sparse import csc_array, csr_array
 
-    loads = csc_array(_loads(images, paths))
+    problem, lengths = images.problem, np.diff(paths.offsets)
+    moved = paths.demand.amounts[paths.source, paths.target] * problem.weights[images.row_of[paths.source]]
+    time = float(images.congestion(paths) / problem.unit)
+    orbit = images.orbit[paths.links]
+    value = np.repeat(moved.astype(np.float64), lengths) / (images.capacity[orbit] * time)
+    which = np.repeat(np.arange(len(paths)), lengths)
+    loads = csc_array(csr_array((value, (orbit, which)), shape=(len(images.capacity), len(paths))))
     shares = paths.amounts / np.bincount(pair, weights=paths.amounts)[pair]
     starts = np.flatnonzero(np.diff(pair, prepend=-1))
-    blocks = starts[
-        np.unique(np.searchsorted(starts, np.arange(0, len(paths), block)).clip(max=len(starts) - 1))
-    ]
+    each = np.searchsorted(starts, np.arange(0, len(paths), block)).clip(max=len(starts) - 1)
+    blocks = starts[np.unique(each)]
     for begin, end in itertools.pairwise([*blocks.tolist(), len(paths)]):
         others = loads @ shares - loads[:, begin:end] @ shares[begin:end]
         model = _program(csr_array(loads[:, begin:end]), pair[begin:end] - pair[begin], others)
@@ -419,16 +423,3 @@ def _program(loads: csr_array, pair: Int64Array, others: FloatArray) -> Compiled
         np.append(np.full(orbits, -np.inf), ones),
         np.append(-others, ones),
     )
-
-
-def _loads(images: Images, paths: PathFlow) -> csr_array:
-    """Return the load of each path, with all its pair's demand, on each orbit; given shares have θ = 1."""
-    from scipy.sparse import csr_array
-
-    problem, lengths = images.problem, np.diff(paths.offsets)
-    moved = paths.demand.amounts[paths.source, paths.target] * problem.weights[images.row_of[paths.source]]
-    time = float(images.congestion(paths) / problem.unit)
-    orbit = images.orbit[paths.links]
-    value = np.repeat(moved.astype(np.float64), lengths) / (images.capacity[orbit] * time)
-    which = np.repeat(np.arange(len(paths)), lengths)
-    return csr_array((value, (orbit, which)), shape=(len(images.capacity), len(paths)))

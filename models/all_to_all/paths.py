@@ -235,8 +235,7 @@ def path_schedule(paths: PathFlow, collective: Collective) -> Schedule:
     whole = share.numerators[rest] * (paths.denominator // share.denominator)
     item, size = np.concatenate([on_path, rest]), np.concatenate([paths.amounts, whole])
     order = np.argsort(item, kind="stable")
-    chunk_of = np.empty(len(order), dtype=np.int64)
-    chunk_of[order] = np.arange(len(order))
+    chunk_of = np.argsort(order)
     away = rest[items.start[rest] != items.end[rest]]
     extra_offsets, extra_links = shortest_routes(topology, items.start[away], items.end[away])
     routes = Routes(

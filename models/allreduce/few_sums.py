@@ -480,15 +480,10 @@ def synthesize(problem: Problem, options: FewSumsOptions, rng: np.random.Generat
     if not best.solutions:
         found, more = (f" in {options.time_limit}", "more time, or") if search.left <= 0 else ("", "more")
         raise NoSchedule(f"cp_allreduce on {topology.name}: found none{found}; give it {more} steps")
-    return in_parts(topology, problem.collective, *best.sent(_fewest(topology, all_, rng)))
-
-
-def _fewest(topology: Topology, all_: _Symmetries, rng: np.random.Generator) -> _Symmetries:
-    """Return a few random symmetries, under which links have the same orbits."""
     every, times = (all_.nodes, all_.links), range(TUNING.drawn_for_fewer)
     drawn = [_Symmetries(*drawn_subgroup(topology, every, rng)) for _ in times]
     alike = [each for each in [*drawn, all_] if np.array_equal(each.of_link, all_.of_link)]
-    return min(alike, key=lambda each: len(each.nodes))
+    return in_parts(topology, problem.collective, *best.sent(min(alike, key=lambda each: len(each.nodes))))
 
 
 class _FewSumsSearch:

@@ -32,14 +32,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tutti.models.allreduce.products import rooted_at
-from tutti.models.allreduce.spanning_trees import Packing, centred, load_ratio
+from tutti.models.allreduce.spanning_trees import Packing, centred, packing_of
 from tutti.models.solvers.compiled import CompiledModel
 from tutti.models.solvers.highs import HighsOptions
 from tutti.models.solvers.solving import solve
 from tutti.topologies.exact import Int32Array, Int64Array
-from tutti.topologies.graphs.strength import Graph, strength
-from tutti.topologies.trees.forest import Forest, heights
+from tutti.topologies.graphs.strength import Graph
+from tutti.topologies.trees.forest import Forest, heights, rerooted
 
 MOST_ENTRIES = 2**25
 """Most kinds of trees times ranks for which trees are made, in a few seconds. With a larger value trees are
@@ -106,13 +105,7 @@ def grid_packing(graph: Graph) -> Packing | None:
     """
     cube = cube_of(graph)
     trees = None if cube is None else _trees(*cube)
-    if cube is None or trees is None:
-        return None
-    forest = _mixed(trees, _orbits(*cube))
-    if forest is None:
-        return None
-    forest = centred(forest)
-    return Packing(forest, load_ratio(graph, forest), 1 / strength(graph).value)
+    return None if cube is None or trees is None else packing_of(graph, _mixed(trees, _orbits(*cube)))
 
 
 def _mixed(trees: Int32Array, orbits: _GridOrbits) -> Forest | None:
@@ -188,7 +181,7 @@ def _layers(size: int) -> Iterator[tuple[Int64Array, int]]:
 
 def _laid(base: Int32Array, line: int, layers: list[tuple[Int64Array, int]]) -> Int32Array:
     """Return the trees with copies of trees of the layers as spines, joined along a line."""
-    spine = np.stack([rooted_at(parent, line) for parent in base])
+    spine = np.stack([rerooted(parent, line) for parent in base])
     nodes, size = base.shape[1], len(layers[0][0])
     number, layer = np.arange(nodes * size, dtype=np.int32).reshape(size, nodes), np.arange(size)
     found = np.empty((len(layers), len(base), size, nodes), dtype=np.int32)

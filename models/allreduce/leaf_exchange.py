@@ -149,8 +149,7 @@ def height(trees: ArcTrees, tails: Int32Array) -> int:
 
 def levels(trees: ArcTrees, tails: Int32Array) -> Int64Array:
     """Return each rank's hops from the root: int64 (rows, ranks); arcs begin at `tails`, seen from there."""
-    ranks = trees.via.shape[1]
-    above = np.where(trees.via >= 0, tails[trees.via], np.arange(ranks))
+    above = np.where(trees.via >= 0, tails[trees.via], np.arange(trees.via.shape[1]))
     level = (trees.via >= 0).astype(np.int64)
     while (above != trees.root[:, None]).any():  # after i rounds, 2^i steps towards the root
         level = level + np.take_along_axis(level, above, axis=1)

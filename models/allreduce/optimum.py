@@ -219,12 +219,9 @@ class _CutSearch:
 
     def proven(self) -> TreeOptimum:
         """Return the bounds by the last solution: its rational vertex, or else the best of its values."""
-        found = self._vertex()
-        if found is None:
-            found = tightest(
-                self.topology, (self._optimum(x, y) for x, y in whole_solutions(*self._solution))
-            )
-        return found
+        return self._vertex() or tightest(
+            self.topology, (self._optimum(x, y) for x, y in whole_solutions(*self._solution))
+        )
 
     @property
     def _solution(self) -> tuple[FloatArray, FloatArray]:

@@ -50,14 +50,14 @@ two in the middle.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 import numpy as np
 
 from tutti.topologies.exact import INT64_MAX, Int32Array, Int64Array
 from tutti.topologies.graphs.strength import Graph
-from tutti.topologies.trees.forest import Forest
+from tutti.topologies.trees.forest import Forest, rerooted
 
 Factors = tuple[Graph, Graph]
 
@@ -124,13 +124,16 @@ def product_forest(
     """
     alpha = mix(sizes, ratios)
     kinds = [(spine, share) for spine, share in ((0, alpha), (1, 1 - alpha)) if share]
-    rows = [row for spine, share in kinds for row in _trees(sizes, forests, spine, share)]
-    common = math.lcm(*(share.denominator for share, _, _ in rows))
+    return _forest([row for spine, share in kinds for row in _trees(sizes, forests, spine, share)])
+
+
+def _forest(rows: Sequence[tuple[Fraction, Int32Array]]) -> Forest | None:
+    """Return the forest of these shares and parents; None where its weights don't fit 64 bits."""
+    common = math.lcm(*(share.denominator for share, _ in rows))
     if common > INT64_MAX:
         return None
-    parent = np.stack([tree for _, _, tree in rows])
-    root = np.array([top for _, top, _ in rows])
-    return Forest(root, np.array([int(share * common) for share, _, _ in rows]), parent)
+    parent = np.stack([tree for _, tree in rows])
+    return Forest(np.argmin(parent, axis=1), np.array([int(share * common) for share, _ in rows]), parent)
 
 
 def mix(sizes: tuple[int, int], ratios: tuple[Fraction, Fraction]) -> Fraction:
@@ -153,20 +156,19 @@ def mix(sizes: tuple[int, int], ratios: tuple[Fraction, Fraction]) -> Fraction:
 
 def _trees(
     sizes: tuple[int, int], forests: tuple[Forest, Forest], spine: int, share: Fraction
-) -> Iterator[tuple[Fraction, int, Int32Array]]:
-    """Yield share, root and parents of trees whose spine is of factor 0 (G) or 1 (H), `share` in all.
+) -> Iterator[tuple[Fraction, Int32Array]]:
+    """Yield share and parents of trees whose spine is of factor 0 (G) or 1 (H), `share` in all.
 
     The spines, copy by copy, and the combs are laid along [0, 1) each; where pieces overlap they are joined.
     """
     back, teeth = forests[spine], forests[1 - spine]
-    copies = sizes[1 - spine]
-    ends = [_ends(np.tile(back.weight, copies)), _ends(teeth.weight)]
+    ends = [_ends(np.tile(back.weight, sizes[1 - spine])), _ends(teeth.weight)]
     cuts = sorted({*ends[0], *ends[1]})
     here = [0, 0]
     before = Fraction(0)
     for cut in cuts:
         copy, row = divmod(here[0], len(back))
-        yield share * (cut - before), *_joined(sizes, spine, copy, back.parent[row], teeth.parent[here[1]])
+        yield share * (cut - before), _joined(sizes, spine, copy, back.parent[row], teeth.parent[here[1]])
         before = cut
         here = [place + (cut == ends[side][place]) for side, place in enumerate(here)]
 
@@ -176,27 +178,16 @@ def _ends(weight: Int64Array) -> list[Fraction]:
     return [Fraction(int(end), total) for end in np.cumsum(weight)]
 
 
-def _joined(
-    sizes: tuple[int, int], spine: int, copy: int, back: Int32Array, tooth: Int32Array
-) -> tuple[int, Int32Array]:
-    """Return root and parents of the tree with one spine in a copy and a tooth at each of its nodes."""
-    hung = rooted_at(tooth, copy)
+def _joined(sizes: tuple[int, int], spine: int, copy: int, back: Int32Array, tooth: Int32Array) -> Int32Array:
+    """Return the parents of the tree with one spine in a copy and a tooth at each of its nodes."""
+    hung = rerooted(tooth, copy)
     here, other = (np.arange(sizes[side]) for side in (spine, 1 - spine))
     along, across = (sizes[1], 1) if spine == 0 else (1, sizes[1])
     parent = np.empty(sizes[0] * sizes[1], dtype=np.int32)
     for at in here.tolist():
         parent[at * along + other * across] = at * along + hung * across
     parent[here * along + copy * across] = np.where(back < 0, -1, back * along + copy * across)
-    return int(np.flatnonzero(parent < 0)[0]), parent
-
-
-def rooted_at(parent: Int32Array, root: int) -> Int32Array:
-    """Return the tree rooted at another node."""
-    turned = parent.copy()
-    node, before = root, -1
-    while node >= 0:
-        turned[node], before, node = before, node, int(parent[node])
-    return turned
+    return parent
 
 
 Run = list[tuple[Fraction, int]]
@@ -232,16 +223,8 @@ def spine_forest(split: Factors) -> Forest | None:
     (g, h), beta = sizes, 1 - alpha
     beta_two = min(beta, alpha * (g - 1) / (h - 1))
     alpha_two = beta_two * (h - 1) / (g - 1)
-    rows = [
-        *_two_spine_trees(sizes, 0, (alpha, alpha_two), beta_two),
-        *_two_spine_trees(sizes, 1, (beta, beta_two), alpha_two),
-    ]
-    common = math.lcm(*(share.denominator for share, _ in rows))
-    if common > INT64_MAX:
-        return None
-    parent = np.stack([tree for _, tree in rows])
-    weight = np.array([int(share * common) for share, _ in rows])
-    return Forest(np.argmin(parent, axis=1), weight, parent)
+    one_way = _two_spine_trees(sizes, 0, (alpha, alpha_two), beta_two)
+    return _forest([*one_way, *_two_spine_trees(sizes, 1, (beta, beta_two), alpha_two)])
 
 
 def _two_spine_trees(

@@ -33,7 +33,7 @@ import numpy as np
 from tutti.models.allreduce.products import factors, is_even_path, product_forest, spine_forest
 from tutti.models.bounds.bottleneck_cut import bottleneck_cut
 from tutti.topologies.errors import InputError, NoSchedule
-from tutti.topologies.exact import Int32Array, Int64Array, frozen
+from tutti.topologies.exact import Int32Array, frozen
 from tutti.topologies.graphs.shortest_paths import Neighbours, hops_from_each
 from tutti.topologies.graphs.strength import Graph, connected, orient, strength, undirected
 from tutti.topologies.kernels import kernel
@@ -201,7 +201,11 @@ def _of_factors(graph: Graph, epsilon: Fraction | None) -> Packing | None:
         return None
     one, other = (pack(factor, epsilon) for factor in split)
     sizes = (split[0].num_nodes, split[1].num_nodes)
-    forest = product_forest(sizes, (one.forest, other.forest), (one.ratio, other.ratio))
+    return packing_of(graph, product_forest(sizes, (one.forest, other.forest), (one.ratio, other.ratio)))
+
+
+def packing_of(graph: Graph, forest: Forest | None) -> Packing | None:
+    """Return the trees at their centres as a packing; None if there are none, or too many."""
     if forest is None or len(forest) * graph.num_nodes > MOST_ENTRIES:
         return None
     forest = centred(forest)
@@ -226,12 +230,8 @@ def spine_packing(graph: Graph) -> Packing | None:
     split = factors(graph)
     if split is None or not all(is_even_path(factor) for factor in split):
         return None
-    forest = spine_forest(split)
-    if forest is None or len(forest) * graph.num_nodes > MOST_ENTRIES:
-        return None
-    forest = centred(forest)
-    ratio, bound = load_ratio(graph, forest), 1 / strength(graph).value
-    return Packing(forest, ratio, bound) if ratio == bound else None
+    found = packing_of(graph, spine_forest(split))
+    return found if found is not None and found.ratio == found.bound else None
 
 
 def _packed(graph: Graph, sigma: Fraction, root: int) -> Forest:
@@ -346,6 +346,9 @@ def greedy_trees(graph: Graph, bound: Fraction, epsilon: Fraction) -> Forest:
     >>> len(greedy_trees(triangle, Fraction(2, 3), Fraction(1, 100)))
     3
     """
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
+
     n, most = graph.num_nodes, MOST_ENTRIES // graph.num_nodes
     target = float(bound * (1 + epsilon)) * (1 - 1e-12)  # loads are summed in doubles
     rng = np.random.default_rng(0)
@@ -359,60 +362,9 @@ def greedy_trees(graph: Graph, bound: Fraction, epsilon: Fraction) -> Forest:
             )
         # Among equal loads the order is random, so that trees differ and no edge is preferred.
         order = np.argsort((load + rng.random(len(load))) / graph.capacity)
-        chosen = _spanning(n, graph.ends, order)
-        load[chosen] += 1
-        trees.append(_hung(n, graph.ends[0, chosen], graph.ends[1, chosen]))
-    return Forest(frozen([0] * len(trees), np.int32), frozen([1] * len(trees), np.int64), np.stack(trees))
-
-
-@kernel
-def _spanning(n: int, ends: Int32Array, order: Int64Array) -> Int64Array:
-    """Return the edges of a spanning tree, taken in this order (Kruskal)."""
-    above = np.arange(n)
-    chosen = np.empty(n - 1, dtype=np.int64)
-    count = 0
-    for edge in order:
-        one, other = ends[0, edge], ends[1, edge]
-        # Union-find, with paths halved at each search.
-        while above[one] != one:
-            above[one] = above[above[one]]
-            one = above[one]
-        while above[other] != other:
-            above[other] = above[above[other]]
-            other = above[other]
-        if one != other:
-            above[one] = other
-            chosen[count] = edge
-            count += 1
-            if count == n - 1:
-                break
-    return chosen
-
-
-@kernel
-def _hung(n: int, one: Int32Array, other: Int32Array) -> Int32Array:
-    """Return the parents of the tree with these edges, rooted at node 0."""
-    degree = np.zeros(n + 1, dtype=np.int64)
-    for edge in range(n - 1):
-        degree[one[edge] + 1] += 1
-        degree[other[edge] + 1] += 1
-    first = np.cumsum(degree)
-    place = first[:-1].copy()
-    near = np.empty(2 * (n - 1), dtype=np.int32)
-    for edge in range(n - 1):
-        a, b = one[edge], other[edge]
-        near[place[a]], near[place[b]] = b, a
-        place[a] += 1
-        place[b] += 1
-    # Breadth first over the edges, which are listed by node.
-    queue = np.empty(n, dtype=np.int32)
-    parent = np.full(n, -2, dtype=np.int32)
-    parent[0], queue[0], count = -1, 0, 1
-    for done in range(n):
-        node = queue[done]
-        for slot in range(first[node], first[node + 1]):
-            if parent[near[slot]] == -2:
-                parent[near[slot]] = node
-                queue[count] = near[slot]
-                count += 1
-    return parent
+        tree = minimum_spanning_tree(csr_array((np.argsort(order) + 1, graph.ends), shape=(n, n)))
+        load[order[tree.data.astype(np.int64) - 1]] += 1
+        trees.append(breadth_first_order(tree, 0, directed=False)[1])
+    parent = np.stack(trees)
+    parent[:, 0] = -1
+    return Forest(frozen([0] * len(trees), np.int32), frozen([1] * len(trees), np.int64), parent)

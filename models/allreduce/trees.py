@@ -84,8 +84,7 @@ def exact_plan(shares: ScaledSolution) -> TreePlan | None:
 def rounded_plan(shares: ScaledSolution, trees: int) -> TreePlan:
     """Return a plan with this number of trees in each half."""
     roots = _apportioned(shares.roots.tolist(), trees)
-    rounded = [_fitting(half, roots) for half in halves(shares)]
-    return TreePlan(roots, np.stack(rounded))
+    return TreePlan(roots, np.stack([_fitting(half, roots) for half in halves(shares)]))
 
 
 def _apportioned(x: list[int], trees: int) -> Int64Array:

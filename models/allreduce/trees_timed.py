@@ -175,7 +175,11 @@ def timed_schedule(
         parts = _parts(problem, packing)
         if parts is None or (parts.scarce and packing is not packings[0]):
             continue
-        guess = _good_number(parts, network)
+        alpha = float(parts.problem.topology.alpha.floats.mean())
+        capacity = float(np.median(network.graph.capacity))
+        seconds, share = float(parts.size / network.unit) / capacity, float(parts.ratio) * capacity
+        hops = 2 * largest_height(parts.forest)
+        guess = math.sqrt(hops * seconds / (alpha * share)) if alpha > 0 else float(TUNING.transfers)
         found.append((parts, _shortest(parts, guess), packing))
         if guess >= parts.num_trees:
             break
@@ -205,15 +209,6 @@ def _pairs(topology: Topology, forest: Forest) -> TreePairs:
     up, down = np.where(moves, link_of[rank, parent], -1), np.where(moves, link_of[parent, rank], -1)
     both = parent.astype(np.int32)
     return TreePairs(both, both, up, down, forest.root.astype(np.int32))
-
-
-def _good_number(parts: _TreeParts, network: TreeNetwork) -> float:
-    """Return about the best number of pieces, as the module's docstring says, for links of mean α."""
-    alpha = float(parts.problem.topology.alpha.floats.mean())
-    capacity = float(np.median(network.graph.capacity))
-    seconds, share = float(parts.size / network.unit) / capacity, float(parts.ratio) * capacity
-    hops = 2 * largest_height(parts.forest)
-    return math.sqrt(hops * seconds / (alpha * share)) if alpha > 0 else float(TUNING.transfers)
 
 
 def _shortest(parts: _TreeParts, guess: float) -> PieceSchedule:
@@ -279,7 +274,12 @@ def _walk(parts: _TreeParts, guess: float, best: PieceSchedule, together: int | 
 def _attempt(parts: _TreeParts, guess: float, together: int) -> PieceSchedule:
     """Make a schedule of about `guess` pieces: `together` of them at a time in rounds, or (0) one by one."""
     number = _number(parts, guess, together)
-    pieces = _cut(parts, number)
+    weight = parts.forest.weight
+    total = int(weight.sum())
+    counts = np.maximum((2 * number * weight + total) // (2 * total), 1)
+    pieces = cut(weight, counts, parts.units, number * FINE)
+    turn = np.argsort(_moments(pieces), kind="stable")
+    pieces = Pieces(pieces.units, *(column[turn] for column in pieces[1:]))
     if together:
         return _in_rounds(parts, pieces, together, (number, together))
 
@@ -303,16 +303,6 @@ def _number(parts: _TreeParts, guess: float, together: int) -> int:
     if together and round(guess / trees) and trees <= most:
         return trees * min(round(guess / trees), most // trees)
     return round(min(max(guess, len(parts.forest)), most))
-
-
-def _cut(parts: _TreeParts, count: int) -> Pieces:
-    """Cut each tree's part into pieces of nearly equal size, about `count` in all; the trees take turns."""
-    weight = parts.forest.weight
-    total = int(weight.sum())
-    counts = np.maximum((2 * count * weight + total) // (2 * total), 1)
-    pieces = cut(weight, counts, parts.units, count * FINE)
-    turn = np.argsort(_moments(pieces), kind="stable")
-    return Pieces(pieces.units, *(column[turn] for column in pieces[1:]))
 
 
 def _moments(pieces: Pieces) -> Int64Array:

@@ -20,8 +20,7 @@ import numpy as np
 
 from tutti.models.bfb.frontiers import Patterns, distinct_patterns, frontiers
 from tutti.models.bfb.sharing import share
-from tutti.topologies.errors import InputError
-from tutti.topologies.exact import BoolArray, Int32Array, Int64Array
+from tutti.topologies.exact import Int32Array, Int64Array
 from tutti.topologies.kernels import kernel
 from tutti.topologies.topology import Topology
 
@@ -93,23 +92,14 @@ def workloads(topology: Topology) -> Workloads:
     return Workloads(topology, work.steps, patterns.of_job, solve_patterns(patterns))
 
 
-def solve_patterns(patterns: Patterns, algorithm: str | None = None) -> tuple[Fraction, ...]:
-    """Return U of each pattern, by ``"subsets"`` or ``"newton"``; None: the one that suits the in-degree.
-
-    Raises
-    ------
-    InputError
-        If there is no algorithm of that name.
-    """
-    kernels = {"subsets": _by_subsets, "newton": _by_newton}
-    name = algorithm or ("subsets" if patterns.num_links <= SUBSET_LINKS else "newton")
-    if name not in kernels:
-        raise InputError(f"unknown counting algorithm '{name}'; allowed: {', '.join(kernels)}")
-    return tuple(Fraction(top, bottom) for top, bottom in kernels[name](patterns).tolist())
+def solve_patterns(patterns: Patterns) -> tuple[Fraction, ...]:
+    """Return U of each pattern, by the algorithm that suits the in-degree."""
+    ratios = by_subsets(patterns) if patterns.num_links <= SUBSET_LINKS else by_newton(patterns)
+    return tuple(Fraction(top, bottom) for top, bottom in ratios.tolist())
 
 
 @kernel
-def _by_subsets(p: Patterns) -> Int64Array:
+def by_subsets(p: Patterns) -> Int64Array:
     """Return (numerator, denominator) of U, shape (patterns, 2)."""
     ratios = np.zeros((len(p.offsets) - 1, 2), np.int64)
     inside = np.empty(1 << p.num_links, np.int64)
@@ -120,12 +110,12 @@ def _by_subsets(p: Patterns) -> Int64Array:
             for entry in range(p.starts[c], p.starts[c + 1]):
                 mask |= 1 << p.link[entry]
             inside[mask] += p.size[c]
-        ratios[pattern, 0], ratios[pattern, 1] = _densest(inside, p.num_links)
+        ratios[pattern, 0], ratios[pattern, 1] = densest(inside, p.num_links)
     return ratios
 
 
 @kernel
-def _densest(inside: Int64Array, num_links: int) -> tuple[int, int]:
+def densest(inside: Int64Array, num_links: int) -> tuple[int, int]:
     """Return the best (count, size) over subsets, given how many sources have exactly each mask.
 
     After the subset-sum transform, inside[S] counts the sources whose mask lies in S.
@@ -154,7 +144,7 @@ def _popcount(mask: int) -> int:
 
 
 @kernel
-def _by_newton(p: Patterns) -> Int64Array:
+def by_newton(p: Patterns) -> Int64Array:
     """Return (numerator, denominator) of U, shape (patterns, 2).
 
     The ratio of any set of classes is a lower bound; a set that does not fit within it has a larger one.
@@ -165,19 +155,14 @@ def _by_newton(p: Patterns) -> Int64Array:
         ratios[pattern, 1] = 1
         tight = np.ones(p.offsets[pattern + 1] - p.offsets[pattern], np.bool_)
         while tight.any():
-            ratios[pattern, 0], ratios[pattern, 1] = _ratio(p, p.offsets[pattern], tight)
+            begin = p.offsets[pattern]
+            sources = 0
+            used = np.zeros(p.num_links, np.bool_)
+            for i in range(len(tight)):
+                if tight[i]:
+                    sources += p.size[begin + i]
+                    for entry in range(p.starts[begin + i], p.starts[begin + i + 1]):
+                        used[p.link[entry]] = True
+            ratios[pattern, 0], ratios[pattern, 1] = sources, used.sum()
             tight = share(p, pattern, ratios[pattern, 1], np.full(p.num_links, ratios[pattern, 0]), flow)
     return ratios
-
-
-@kernel
-def _ratio(p: Patterns, begin: int, chosen: BoolArray) -> tuple[int, int]:
-    """Return how many sources the chosen classes have, and how many links they may use."""
-    sources = 0
-    used = np.zeros(p.num_links, np.bool_)
-    for i in range(len(chosen)):
-        if chosen[i]:
-            sources += p.size[begin + i]
-            for entry in range(p.starts[begin + i], p.starts[begin + i + 1]):
-                used[p.link[entry]] = True
-    return sources, used.sum()

@@ -80,7 +80,12 @@ class BfbOptions(Options):
         """Check the values, and that `by` and `solver` agree."""
         super().__post_init__()
         if self.solver not in (None, COUNTING):
-            _check_solver(self.solver)
+            # U is the fraction nearest to the solver's value (`models.bfb.model`): PDLP's is too coarse.
+            exact = [info.name for info in known_solvers() if Feature.SIMPLEX in info.features]
+            if self.solver not in exact:
+                hint = suggestion(str(self.solver), [COUNTING, *exact])
+                raise InputError(f"bfb option solver is '{self.solver}'{hint}")
+            find_backend(str(self.solver), {Feature.LP, Feature.SIMPLEX})
         if self.solver is not None and self.by not in (AUTO, self.way):
             raise InputError(f"bfb option by is '{self.by}', but solver '{self.solver}' needs by={self.way}")
 
@@ -90,15 +95,6 @@ class BfbOptions(Options):
         if self.solver is None:
             return self.by
         return COUNTING if self.solver == COUNTING else MODEL
-
-
-def _check_solver(solver: Any) -> None:
-    """Refuse a solver that is unknown, not installed, or not precise enough."""
-    # U is the fraction nearest to the solver's value (`models.bfb.model`): PDLP's is too coarse.
-    allowed = [COUNTING, *(info.name for info in known_solvers() if Feature.SIMPLEX in info.features)]
-    if solver not in allowed:
-        raise InputError(f"bfb option solver is '{solver}'{suggestion(str(solver), allowed)}")
-    find_backend(solver, {Feature.LP, Feature.SIMPLEX})
 
 
 def synthesize(problem: Problem, options: BfbOptions, rng: np.random.Generator) -> Schedule:
@@ -119,11 +115,6 @@ def synthesize(problem: Problem, options: BfbOptions, rng: np.random.Generator) 
     if options.time_limit is not None and problem.collective.kind is Kind.ALLREDUCE:
         options = replace(options, time_limit=options.time_limit / 2)  # for each half
     return from_allgather(problem, partial(_allgather, options))
-
-
-def size_dependent(problem: Problem, options: BfbOptions) -> bool:
-    """Return whether links differ: then it depends on the size how much each one should carry."""
-    return not problem.topology.homogeneous
 
 
 def _allgather(options: BfbOptions, problem: Problem) -> Schedule:
@@ -153,8 +144,13 @@ def _allgather(options: BfbOptions, problem: Problem) -> Schedule:
 
 
 def _unequal_allgather(options: BfbOptions, problem: Problem) -> Schedule:
-    """Return the allgather for unequal links, whose exact times the linear programs only confirm."""
-    size = _size(problem)
+    if problem.size is None:
+        raise InputError(
+            f"bfb needs a size on {problem.topology.name}: its links differ, so the schedule depends on it"
+        )
+    if problem.size <= 0:
+        raise InputError(f"bfb: the size is {problem.size} bytes; it must be positive")
+    size = Fraction(problem.size)
     begin = now()
     work = frontiers(problem.topology)
     programs = _programs(work, options)
@@ -199,17 +195,6 @@ def _solved_by(programs: Programs | None, what: str) -> dict[str, Any]:
     return {"solver": COUNTING} if programs is None else {"program": what, **programs.effort.columns}
 
 
-def _size(problem: Problem) -> Fraction:
-    """Return M in bytes, or raise `InputError` if it is missing or not positive."""
-    if problem.size is None:
-        raise InputError(
-            f"bfb needs a size on {problem.topology.name}: its links differ, so the schedule depends on it"
-        )
-    if problem.size <= 0:
-        raise InputError(f"bfb: the size is {problem.size} bytes; it must be positive")
-    return Fraction(problem.size)
-
-
 def _compared(
     programs: Programs, work: Frontiers, found: SubproblemTimes, options: BfbOptions
 ) -> Programs | None:
@@ -234,7 +219,7 @@ def _compared(
     return programs
 
 
-def estimate(problem: Problem, options: BfbOptions) -> float:
+def _least_seconds(problem: Problem) -> float:
     """Return the seconds of one step for each distance, in which every rank loads its in-links evenly.
 
     In step t rank u receives the data of the sources at distance t. T_B is at least the sum over steps of the
@@ -242,10 +227,6 @@ def estimate(problem: Problem, options: BfbOptions) -> float:
     eligible links can share the data evenly, as in circulant networks and tori (Theorem 16 with U = sources
     over in-links).
     """
-    return seconds_by_allgathers(problem, _least_seconds)
-
-
-def _least_seconds(problem: Problem) -> float:
     topology, shard = problem.topology, float(problem.size or 0) / problem.topology.num_ranks
     hops = hop_distances(topology)
     alpha = np.zeros(topology.num_ranks)
@@ -261,8 +242,8 @@ METHOD = Method(
     fast={"by": "counting"},
     options=BfbOptions,
     capabilities=Capabilities(BY_ALLGATHER, Groups.NONE, uneven_shards=False, switches=Switches.NONE),
-    size_dependent=size_dependent,
+    size_dependent=lambda problem, options: not problem.topology.homogeneous,
     exact_for="steps, and bytes over shortest paths (of an allreduce, in each half)",
-    estimate=estimate,
+    estimate=lambda problem, options: seconds_by_allgathers(problem, _least_seconds),
     summary="breadth-first broadcast: shortest paths, loads balanced exactly",
 )

@@ -92,11 +92,7 @@ def build_schedule(
 
 
 def schedule_of_shares(
-    work: Frontiers,
-    patterns: Patterns,
-    shares: LinkShares,
-    what: Collective,
-    chunks: int | None = None,
+    work: Frontiers, patterns: Patterns, shares: LinkShares, what: Collective, chunks: int | None = None
 ) -> Schedule:
     """Return the allgather in which every class's sources come over its links as `shares` says.
 

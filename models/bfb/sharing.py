@@ -84,17 +84,6 @@ def share(p: Patterns, pattern: int, unit: int, capacity: Int64Array, flow: Int6
         capacity.copy(),
         flow[base:stop],
     )
-    _place_whole(s, unit)
-    _place_parts(s)
-    overfull = np.zeros(end - begin, np.bool_)
-    if s.left.any():
-        _augment_all(s, overfull)
-    return overfull
-
-
-@kernel
-def _place_whole(s: PatternAssignment, unit: int) -> None:
-    """Place whole sources, those with the fewest choices first, each where there is the most room."""
     choices = np.empty(len(s.left), np.int64)
     for c in range(len(choices)):
         choices[c] = s.starts[c + 1] - s.starts[c]
@@ -107,14 +96,13 @@ def _place_whole(s: PatternAssignment, unit: int) -> None:
             if s.room[s.link[best]] < unit:
                 break
             _put(s, c, best, unit)
-
-
-@kernel
-def _place_parts(s: PatternAssignment) -> None:
-    """Place what is left on links that have room already."""
     for c in range(len(s.left)):
         for entry in range(s.starts[c], s.starts[c + 1]):
             _put(s, c, entry, min(s.left[c], s.room[s.link[entry]]))
+    overfull = np.zeros(end - begin, np.bool_)
+    if s.left.any():
+        _augment_all(s, overfull)
+    return overfull
 
 
 @kernel

@@ -33,7 +33,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tutti.models.bfb.counting import solve_patterns
+from tutti.models.bfb.counting import densest, solve_patterns
 from tutti.models.bfb.frontiers import Patterns
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import Int32Array, Int64Array, offsets_of
@@ -61,21 +61,6 @@ class Balance(NamedTuple):
     optimal: bool
 
 
-def moves_of(topology: Topology) -> Int32Array | None:
-    """Return where the i-th link out of each node leads, int32 (degree, nodes), or None if degrees differ.
-
-    Examples
-    --------
-    >>> from tutti.topologies.families.grids import ring
-    >>> moves_of(ring(3)).tolist()
-    [[1, 2, 0], [2, 0, 1]]
-    """
-    degrees = topology.out_degrees
-    if topology.num_switches or (degrees != degrees[0]).any():
-        return None
-    return np.ascontiguousarray(topology.target[topology.out_links[1]].reshape(-1, degrees[0]).T)
-
-
 def balance(moves: Int32Array) -> Balance:
     """Search from node 0, having checked that the steps are commuting permutations.
 
@@ -91,8 +76,7 @@ def balance(moves: Int32Array) -> Balance:
 
     Examples
     --------
-    >>> from tutti.topologies.families.grids import torus
-    >>> balance(moves_of(torus(4, 4)))
+    >>> balance(torus_moves([4, 4]))
     Balance(reached=16, steps=4, optimal=True)
     """
     if len(moves) > (most := 16):  # a table of all sets of them is kept
@@ -198,17 +182,8 @@ def _balanced(mask: Int32Array, nodes: Int32Array, inside: Int64Array, degree: i
     inside[:] = 0
     for x in nodes:
         inside[mask[x]] += 1
-    for i in range(degree):
-        for chosen in range(len(inside)):
-            if chosen >> i & 1:
-                inside[chosen] += inside[chosen ^ 1 << i]
-    for chosen in range(len(inside)):
-        size = 0
-        for i in range(degree):
-            size += chosen >> i & 1
-        if inside[chosen] * degree > size * len(nodes):
-            return False
-    return True
+    top, bottom = densest(inside, degree)
+    return top * degree <= bottom * len(nodes)
 
 
 def transitive_cost(topology: Topology) -> tuple[int, Fraction]:

@@ -113,7 +113,16 @@ def times(work: Frontiers, size: Fraction, chunks: int | None = None) -> Subprob
     >>> [str(u * 10**6) for u in times(uneven, Fraction(9000)).peaks]  # in step 2, 4 KB at 2 · (2 + 1) GB/s
     ['1', '2/3']
     """
-    patterns, kinds = _by_links(work)
+    topology, patterns = work.topology, distinct_patterns(work)
+    offsets, links = topology.in_links
+    position = np.arange(topology.num_links) - np.repeat(offsets[:-1], np.diff(offsets))
+    kinds = np.full((topology.num_ranks, patterns.num_links), -1, dtype=np.int64)
+    kinds[topology.target[links], position] = link_kinds(topology)[links]
+    distinct, of_node = np.unique(kinds, axis=0, return_inverse=True)
+    node_class = np.repeat(of_node.reshape(-1), work.steps)
+    keys, of_job = np.unique(patterns.of_job * len(distinct) + node_class, return_inverse=True)
+    chosen, node_of = np.divmod(keys, len(distinct))
+    patterns, kinds = _taken(patterns, chosen, of_job.reshape(-1).astype(np.int32)), distinct[node_of]
     _, first = np.unique(link_kinds(work.topology), return_index=True)
     examples = [work.topology.link(int(link)) for link in first]  # of each kind, with α and a shard of M/N
     shard = size / work.topology.num_ranks
@@ -153,20 +162,6 @@ def least_time_in_chunks(amount: int, links: Sequence[LinkTime], chunks: int) ->
         until = min(done)
         brought = [n + (end == until) for n, end in zip(brought, done, strict=True)]
     return until
-
-
-def _by_links(work: Frontiers) -> tuple[Patterns, Int64Array]:
-    """Return the patterns, apart for different links, and the kinds of each one's in-links, -1 for none."""
-    topology, patterns = work.topology, distinct_patterns(work)
-    offsets, links = topology.in_links
-    position = np.arange(topology.num_links) - np.repeat(offsets[:-1], np.diff(offsets))
-    kinds = np.full((topology.num_ranks, patterns.num_links), -1, dtype=np.int64)
-    kinds[topology.target[links], position] = link_kinds(topology)[links]
-    distinct, of_node = np.unique(kinds, axis=0, return_inverse=True)
-    node_class = np.repeat(of_node.reshape(-1), work.steps)
-    keys, of_job = np.unique(patterns.of_job * len(distinct) + node_class, return_inverse=True)
-    chosen, node_of = np.divmod(keys, len(distinct))
-    return _taken(patterns, chosen, of_job.reshape(-1).astype(np.int32)), distinct[node_of]
 
 
 def _taken(patterns: Patterns, chosen: Int64Array, of_job: Int32Array) -> Patterns:

@@ -123,19 +123,13 @@ def _questions(traffic: Traffic) -> Iterator[tuple[Int64Array, list[int]]]:
         weights[members[0]] += traffic.both[index]
         if weights.any():
             yield weights, members.tolist()
-    for chosen, end in _common_ends(traffic):
-        weights = np.zeros(traffic.num_ranks, dtype=np.int64)
-        np.add.at(weights, traffic.pairs.start[chosen], traffic.pairs.share[chosen])
-        yield weights, [end]
-
-
-def _common_ends(traffic: Traffic) -> Iterator[tuple[BoolArray, int]]:
-    """Yield the pairs of each group that have one end in common (as in gather), and that end."""
     for group in np.unique(traffic.pairs.group):
         chosen = traffic.pairs.group == group
         ends = np.unique(traffic.pairs.end[chosen])
-        if len(ends) == 1:
-            yield chosen, int(ends[0])
+        if len(ends) == 1:  # as in gather
+            weights = np.zeros(traffic.num_ranks, dtype=np.int64)
+            np.add.at(weights, traffic.pairs.start[chosen], traffic.pairs.share[chosen])
+            yield weights, ends.tolist()
 
 
 def candidate_cuts(topology: Topology, traffic: Traffic) -> list[BoolArray]:
@@ -147,7 +141,9 @@ def candidate_cuts(topology: Topology, traffic: Traffic) -> list[BoolArray]:
     too. The `KEPT` best of these by what leaves them (`_moved`) over the bandwidth out are returned, after
     the worst single ranks.
     """
-    families = [*_hosts(topology), *_link_sides(topology), *_lines(topology, traffic)]
+    families = [*declared_hosts(topology), *declared_hosts(placed(topology, infer=True))]
+    lines = (np.isin(np.arange(topology.num_nodes), line) for lines in traffic.lines for line in lines)
+    families += [*_link_sides(topology), *lines]
     if topology.num_nodes <= MOST_ENUMERATED:
         numbers = np.arange(1, 2 ** (topology.num_nodes - 1))
         families = [*families, *(numbers[:, None] >> np.arange(topology.num_nodes) & 1).astype(bool)]
@@ -156,7 +152,9 @@ def candidate_cuts(topology: Topology, traffic: Traffic) -> list[BoolArray]:
     moved = _moved(traffic, cuts[:, : topology.num_ranks])
     cuts, moved = cuts[moved > 0], moved[moved > 0]
     kept = min(max(RATED_PAIRS // max(len(traffic.pairs.start), 1), KEPT_OF_MANY), KEPT)
-    best = np.argsort(-moved / _exit_bandwidths(topology, cuts), kind="stable")[:kept]
+    bandwidth, (source, target) = topology.bandwidth.floats, (topology.source, topology.target)
+    exits = np.array([bandwidth[cut[source] & ~cut[target]].sum() for cut in cuts])
+    best = np.argsort(-moved / exits, kind="stable")[:kept]
     return [*_worst_nodes(topology, traffic), *cuts[best]]
 
 
@@ -187,23 +185,11 @@ def _moved(traffic: Traffic, cuts: BoolArray) -> FloatArray:
     return moved
 
 
-def _hosts(topology: Topology) -> Iterator[BoolArray]:
-    """Yield the declared hosts, then those declared or inferred from links with the switches inside."""
-    yield from declared_hosts(topology)
-    yield from declared_hosts(placed(topology, infer=True))
-
-
 def declared_hosts(topology: Topology) -> Iterator[BoolArray]:
     """Yield the nodes of each host that the network names."""
     if topology.hosts is not None:
         for host in np.unique(topology.hosts[topology.hosts >= 0]):
             yield topology.hosts == host
-
-
-def _lines(topology: Topology, traffic: Traffic) -> Iterator[BoolArray]:
-    """Yield the ranks of each group, and those at one place in several."""
-    for ranks in (line for lines in traffic.lines for line in lines):
-        yield np.isin(np.arange(topology.num_nodes), ranks)
 
 
 def _link_sides(topology: Topology) -> Iterator[BoolArray]:
@@ -214,11 +200,6 @@ def _link_sides(topology: Topology) -> Iterator[BoolArray]:
     stride = -(-pairs.shape[1] * topology.num_nodes // COMPARED_CELLS)
     for source, target in pairs[:, ::stride].T:
         yield hops[:, source] < hops[:, target]
-
-
-def _exit_bandwidths(topology: Topology, cuts: BoolArray) -> np.ndarray:
-    bandwidth = topology.bandwidth.floats
-    return np.array([bandwidth[cut[topology.source] & ~cut[topology.target]].sum() for cut in cuts])
 
 
 def _worst_nodes(topology: Topology, traffic: Traffic) -> Iterator[BoolArray]:

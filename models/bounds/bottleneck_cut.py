@@ -57,9 +57,7 @@ class Cut:
 
 
 def bottleneck_cut(
-    topology: Topology,
-    weights: Iterable[Fraction | int] | None = None,
-    sinks: Sequence[int] | None = None,
+    topology: Topology, weights: Iterable[Fraction | int] | None = None, sinks: Sequence[int] | None = None
 ) -> Cut:
     """Return a cut of the largest ratio, found by Newton's method on cuts.
 
@@ -119,9 +117,7 @@ def node_cut(topology: Topology, weights: Iterable[Fraction | int] | None = None
 
 
 def binary_search_cut(
-    topology: Topology,
-    weights: Iterable[Fraction | int] | None = None,
-    sinks: Sequence[int] | None = None,
+    topology: Topology, weights: Iterable[Fraction | int] | None = None, sinks: Sequence[int] | None = None
 ) -> Cut:
     """Return a cut of the largest ratio by Algorithm 1 (dissertation 4.5.2): the reference.
 
@@ -165,7 +161,11 @@ class _CutProblem:
     ) -> None:
         given = Rationals.of([1] * topology.num_ranks if weights is None else weights)
         self.sinks = tuple(range(topology.num_ranks)) if sinks is None else tuple(int(t) for t in sinks)
-        _check_demand(topology, given, self.sinks)
+        where, ranks = f"bottleneck cut of {topology.name}", topology.num_ranks
+        if len(given) != ranks or (given.numerators < 0).any():
+            raise InputError(f"{where}: give {ranks} weights, one a rank and none negative")
+        if not self.sinks or not all(0 <= sink < ranks for sink in self.sinks):
+            raise InputError(f"{where}: sinks must be ranks 0..{ranks - 1}, and at least one")
         self.name, self.source, self.target = topology.name, topology.source, topology.target
         self.bandwidth, self.unit = _divided(topology.bandwidth)
         weight, self.weight_unit = _divided(given)
@@ -225,11 +225,3 @@ def _divided(values: Rationals) -> tuple[Int64Array, Fraction]:
     """Return the values as integers without a common divisor, and their unit."""
     common = max(int(np.gcd.reduce(values.numerators)), 1)
     return values.numerators // common, Fraction(common, values.denominator)
-
-
-def _check_demand(topology: Topology, weights: Rationals, sinks: tuple[int, ...]) -> None:
-    where, ranks = f"bottleneck cut of {topology.name}", topology.num_ranks
-    if len(weights) != ranks or (weights.numerators < 0).any():
-        raise InputError(f"{where}: give {ranks} weights, one a rank and none negative")
-    if not sinks or not all(0 <= sink < ranks for sink in sinks):
-        raise InputError(f"{where}: sinks must be ranks 0..{ranks - 1}, and at least one")

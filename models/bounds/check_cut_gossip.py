@@ -15,14 +15,7 @@ from math import ceil, lcm
 
 import numpy as np
 
-from tutti.models.bounds.certificate import (
-    MOST_TICKS,
-    Certificate,
-    Item,
-    all_distances,
-    inside_of,
-    items_of,
-)
+from tutti.models.bounds.certificate import MOST_TICKS, Certificate, Item, all_distances, inside_of, items_of
 from tutti.models.bounds.check_broadcast_growth import Reachability
 from tutti.schedules.collective import Collective
 from tutti.topologies.errors import InputError

@@ -5,7 +5,6 @@ The dual of linear program (B.5). Proof: ``docs/proofs.md``, *lp*.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from fractions import Fraction
 
 from tutti.models.bounds.certificate import Certificate, dijkstra, items_of
@@ -30,7 +29,9 @@ def prove_lp(certificate: Certificate, topology: Topology, collective: Collectiv
     for rank in everyone:
         distance = dijkstra(topology, rank, lengths=lengths)[0]
         for other in everyone - {rank}:
-            if max(_between(sides, rank, other)) > distance[other]:
+            out = sum(w for way, w, side in sides if way == "out" and rank in side and other not in side)
+            into = sum(w for way, w, side in sides if way == "in" and other in side and rank not in side)
+            if max(out, into) > distance[other]:
                 raise InputError(f"lp bound: cuts between {rank} and {other} weigh more than the distance")
     least = min(sum(weight for _, weight, side in sides if rank in side) for rank in everyone)
     value = least / sum(b * length for b, length in zip(topology.bandwidth, lengths, strict=True))
@@ -38,10 +39,3 @@ def prove_lp(certificate: Certificate, topology: Topology, collective: Collectiv
     if anyone and prove_partition(certificate["partition"], topology, collective) < value:
         raise InputError("lp bound: the partition does not prove it for any schedule")
     return value
-
-
-def _between(sides: Iterable[tuple[str, int, frozenset[int]]], tail: int, head: int) -> tuple[int, int]:
-    """Return the weight of the cuts ``out`` that (tail, head) leaves, and of those ``in`` that it enters."""
-    out = sum(w for way, w, side in sides if way == "out" and tail in side and head not in side)
-    into = sum(w for way, w, side in sides if way == "in" and head in side and tail not in side)
-    return out, into

@@ -120,7 +120,13 @@ def combined_bound(
                     across.offer(
                         arrivals.at(node, away, near), over, _BindingPlace(node, direction, over_cut=True)
                     )
-    _offer_whole_cut(across, traffic, distances, bottleneck, over)
+    ranks = bottleneck[: traffic.num_ranks]
+    share = traffic.crossing(bottleneck)
+    if share:
+        crossings = (rows[ranks[first : first + len(rows)]][:, ~ranks] for first, rows in distances.blocks())
+        least = np.array([min(block.min() for block in crossings if block.size)])
+        units = np.array([share.numerator * (traffic.denominator // share.denominator)])
+        across.offer(_Items(least, units), over, _BindingPlace(over_cut=True))
     return max(search, across, key=lambda side: side.value).bound(topology, bottleneck)
 
 
@@ -144,23 +150,6 @@ def _farthest_pairs(traffic: Traffic, first: int, rows: Int64Array) -> Iterator[
                 apart = rows[np.ix_(starts - first, ends)]
                 row, column = np.unravel_index(int(np.argmax(apart)), apart.shape)
                 yield int(apart[row, column]), (int(starts[row]), int(ends[column]))
-
-
-def _offer_whole_cut(
-    search: _CombinedSearch,
-    traffic: Traffic,
-    distances: AlphaDistances,
-    inside: BoolArray,
-    bandwidth: Fraction,
-) -> None:
-    """Offer the cut with the least distance across it, which all items that cross have to cover."""
-    ranks = inside[: traffic.num_ranks]
-    share = traffic.crossing(inside)
-    if share:
-        crossings = (rows[ranks[first : first + len(rows)]][:, ~ranks] for first, rows in distances.blocks())
-        least = np.array([min(block.min() for block in crossings if block.size)])
-        units = np.array([share.numerator * (traffic.denominator // share.denominator)])
-        search.offer(_Items(least, units), bandwidth, _BindingPlace(over_cut=True))
 
 
 class _ArrivalDistances:

@@ -93,7 +93,9 @@ def message_count_bound(
     for share in _shares(topology, traffic) if topology.num_nodes <= MOST_NODES else ():
         longest = Fraction(int(distances.nodes.max()), denominator)
         tick = _tick(topology, min(least * REACH, least + longest * REACH))
-        receipt = None if tick is None else _received(topology, distances.nodes, share, cuts)
+        receipt = None
+        with suppress(Unsupported):  # there are too many links over which the data is received
+            receipt = _Receipt(topology, distances.nodes, share, cuts) if tick else None
         if tick is None or receipt is None:
             continue
         ticks = _ReceiptArrays(receipt, tick, size).ticks()
@@ -110,15 +112,6 @@ def message_count_bound(
         }
         bounds.append(Bound("message_count", ticks * tick, SECONDS, certificate))
     return max(bounds, key=lambda bound: bound.value, default=None)
-
-
-def _received(
-    topology: Topology, apart: Int64Array, share: _Shares, cuts: Sequence[BoolArray]
-) -> _Receipt | None:
-    """Return the links over which the data is received; None if there are too many."""
-    with suppress(Unsupported):
-        return _Receipt(topology, apart, share, cuts)
-    return None
 
 
 def _tick(topology: Topology, until: Fraction) -> Fraction | None:
@@ -258,9 +251,8 @@ class _Receipt:
         most = min(MOST_CELLS // len(entries), math.isqrt(MOST_SENDERS // (len(entries) * len(before))))
         if most < min(len(away), FEWEST_DISTANCES):
             raise Unsupported(f"message_count bound: {len(entries)} links into sets are too many")
-        known = away[
-            np.unique(np.linspace(0, len(away) - 1, min(most, MOST_DISTANCES, len(away))).astype(int))
-        ]
+        count = min(most, MOST_DISTANCES, len(away))
+        known = away[np.unique(np.linspace(0, len(away) - 1, count).astype(int))]
         near = apart[:ranks, hubs, None] < np.append(known, INT64_MAX)
         senders = [
             (row, *sender)
@@ -443,7 +435,11 @@ class _ReceiptArrays:
         """
         come: Int64Array = np.add.reduceat(x[:, : self.alone], self.place, axis=1)
         (tails, rows), hubs = self.tails, len(self.own)
-        besides = come[:, self.sender[tails]] - self._behind(x)[:, rows]
+        sums, (row, other) = np.zeros_like(x), self.behind
+        if len(row):
+            begin = np.flatnonzero(np.diff(row, prepend=-1))
+            sums[:, row[begin]] = np.add.reduceat(x[:, other], begin, axis=1)
+        besides = come[:, self.sender[tails]] - sums[:, rows]
         h = self._held(np.concatenate([come, besides], axis=1))
         held[now, 0] = h[:, : self.ranks].max(axis=1)
         held[now, 1] = h[:, self.ranks : hubs].max(axis=1, initial=0)
@@ -467,14 +463,6 @@ class _ReceiptArrays:
         held = np.zeros((*come.shape[:2], self.count + 1), dtype=np.int64)
         np.minimum(come, there, out=held[..., :-1])
         return own + held if self.additive else np.maximum(own, held)
-
-    def _behind(self, x: Int64Array) -> Int64Array:
-        """Return what has come from S to the tails of links into S."""
-        sums, (row, other) = np.zeros_like(x), self.behind
-        if len(row):
-            begin = np.flatnonzero(np.diff(row, prepend=-1))
-            sums[:, row[begin]] = np.add.reduceat(x[:, other], begin, axis=1)
-        return sums
 
     def _passed(
         self, x: Int64Array, now: Int64Array, rows: Int64Array, lag: Int64Array, needs: Int64Array

@@ -21,7 +21,7 @@ import numpy as np
 from tutti.models.bounds.bound import SECONDS, SECONDS_PER_BYTE, Bound
 from tutti.models.bounds.traffic import Traffic
 from tutti.topologies.errors import InputError
-from tutti.topologies.exact import Int32Array, json_number
+from tutti.topologies.exact import json_number
 from tutti.topologies.graphs.strength import strength, undirected
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import exact_number
@@ -52,13 +52,9 @@ def partition_bounds(topology: Topology, traffic: Traffic) -> list[Bound]:
     parted = (_bounds(topology, traffic, parts, maximum=False) for parts in _families(topology, traffic))
     found, weakest = [*chain.from_iterable(parted)], _weakest(topology)
     if weakest:
-        found += _bounds(topology, traffic, weakest, not topology.num_switches and _of_all(traffic))
+        of_all = len(traffic.members) == 1 and len(traffic.rank) == traffic.num_ranks
+        found += _bounds(topology, traffic, weakest, of_all and not topology.num_switches)
     return sorted(found, key=lambda bound: (bound.value, bound.certificate["maximum"]), reverse=True)
-
-
-def _of_all(traffic: Traffic) -> bool:
-    """Return whether one group has all ranks."""
-    return len(traffic.members) == 1 and len(traffic.rank) == traffic.num_ranks
 
 
 def _weakest(topology: Topology) -> Parts | None:
@@ -76,10 +72,6 @@ def _weakest(topology: Topology) -> Parts | None:
         part = strength(graph).part
     except InputError:  # capacities too far apart for 64 bits, or a switch that no link joins
         return None
-    return _with_ranks(topology, part)
-
-
-def _with_ranks(topology: Topology, part: Int32Array) -> Parts | None:
     ranked = np.unique(part[: topology.num_ranks])
     if len(ranked) == 1:
         return None

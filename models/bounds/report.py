@@ -207,28 +207,21 @@ def program_bounds(
             yield more
 
 
-def _where_able(find: Callable[[Topology], Bound | None], topology: Topology) -> Bound | None:
-    """Return the bound on the network in which switches inside hosts can multicast and aggregate.
-
-    It holds for the real network too, and its certificate names these switches (``able``). None if no switch
-    inside a host only forwards, or no other switch does.
-    """
-    only = forwarding(topology)
-    inner = only & (topology.hosts >= 0) if topology.hosts is not None else only & False
-    if not inner.any() or (inner == only).all():
-        return None
-    able = np.flatnonzero(inner).tolist()
-    found = find(strengthened(topology, able))
-    return found and replace(found, certificate={**found.certificate, "able": able})
-
-
 def _with_able(
     find: Callable[..., Bound | None], topology: Topology, *least: Fraction, able: bool = True
 ) -> Bound | None:
-    """Return the bound of a network, or that of `_where_able` if `able` and it is larger."""
-    found = [find(topology, *least)]
-    if able:
-        found.append(_where_able(lambda where: find(where, *least), topology))
+    """Return the bound of a network; if `able`, the larger of two.
+
+    The other is of the network in which switches inside hosts can multicast and aggregate. It holds for the
+    real network too, and its certificate names these switches (``able``). There is none if no switch inside a
+    host only forwards, or no other switch does.
+    """
+    found, only = [find(topology, *least)], forwarding(topology)
+    inner = only & (topology.hosts >= 0) if topology.hosts is not None else only & False
+    if able and inner.any() and not (inner == only).all():
+        switches = np.flatnonzero(inner).tolist()
+        more = find(strengthened(topology, switches), *least)
+        found.append(more and replace(more, certificate={**more.certificate, "able": switches}))
     return max((bound for bound in found if bound), key=lambda bound: bound.value, default=None)
 
 

@@ -201,22 +201,17 @@ def planned_schedule(problem: Problem, seconds: float, rng: np.random.Generator)
     turned = transpose(network)
     if what.kind is Kind.REDUCE_SCATTER:
         return reverse(plan_schedule(planned(turned, size, seconds, rng), size), network)
-    if _alike(network, turned):
+    kinds = []
+    for each in (network, turned):
+        costs = list(zip(each.bandwidth, each.alpha, strict=True))
+        kinds.append({ends: [costs[link] for link in ids] for ends, ids in links_between(each).items()})
+    if kinds[0] == kinds[1]:
         plan = planned(network, size, seconds, rng)
         other = replace(plan, lines=replace(plan.lines, topology=turned, links=links_between(turned)))
     else:
         plan, other = (planned(each, size, seconds / 2, rng) for each in (network, turned))
     scattered = reverse(plan_schedule(other, size), network)
     return compose_allreduce(scattered, plan_schedule(plan, size))
-
-
-def _alike(one: Topology, other: Topology) -> bool:
-    """Whether two networks have the same lines, so that one's plan is the other's."""
-    kinds = []
-    for each in (one, other):
-        costs = list(zip(each.bandwidth, each.alpha, strict=True))
-        kinds.append({ends: [costs[link] for link in ids] for ends, ids in links_between(each).items()})
-    return kinds[0] == kinds[1]
 
 
 def plan_schedule(plan: EpochPlan, size: Fraction) -> Schedule:

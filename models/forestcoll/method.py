@@ -91,8 +91,7 @@ class PackingDemand:
         if what.kind is Kind.BROADCAST:
             one = [Fraction(int(position == what.root)) for position in range(len(members))]
             return cls(among(topology, members), Rationals.of(one))
-        weights = None if what.items.share.uniform else what.items.share
-        return cls(among(topology, members), weights)
+        return cls(among(topology, members), None if what.items.share.uniform else what.items.share)
 
     @property
     def num_roots(self) -> int:
@@ -315,11 +314,6 @@ def _exact_for(options: ForestcollOptions) -> str:
     return f"bytes{over} (of an allreduce, in each half)"
 
 
-def estimate(problem: Problem, options: ForestcollOptions) -> float | None:
-    """Return the least seconds in which every rank receives a message over a tree of each root."""
-    return shard_seconds(problem)
-
-
 METHOD = Method(
     name="forestcoll",
     kind="exact",
@@ -328,6 +322,6 @@ METHOD = Method(
     options=ForestcollOptions,
     capabilities=Capabilities(KINDS, Groups.ONE, switches=Switches.BALANCED),
     exact_for=_exact_for,
-    estimate=estimate,
+    estimate=lambda problem, options: shard_seconds(problem),
     summary="spanning trees that meet the throughput bottleneck cut, on any network with switches",
 )

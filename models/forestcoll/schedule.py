@@ -187,7 +187,10 @@ def _lay(
             pair = tail * ranks + head
             # A run takes the roomiest arc of its pair, and what does not fit takes the next one.
             while True:
-                place = _roomiest(pairs, pair)
+                place = -1  # the arc with the most room
+                for other in range(pairs.first[pair], pairs.first[pair + 1]):
+                    if place < 0 or pairs.room[other] > pairs.room[place]:
+                        place = other
                 if place < 0 or (rest > 0 and pairs.room[place] == 0):
                     return chunk[:0], count[:0], arc[:0], item[:0], size[:0], (tail, head)
                 part = min(rest, pairs.room[place])
@@ -200,16 +203,6 @@ def _lay(
         own = chunk[begin:rows], count[begin:rows]
         chunks = _merge(units[which], starts, own, (item, size), chunks, which)
     return chunk[:rows].copy(), count[:rows].copy(), arc[:rows].copy(), item[:chunks], size[:chunks], (-1, -1)
-
-
-@kernel
-def _roomiest(pairs: _ArcsByPair, pair: int) -> int:
-    """Return the place of the arc of a pair with the most room, the first of several; -1 if there is none."""
-    best = -1
-    for place in range(pairs.first[pair], pairs.first[pair + 1]):
-        if best < 0 or pairs.room[place] > pairs.room[best]:
-            best = place
-    return best
 
 
 @kernel

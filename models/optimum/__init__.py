@@ -9,11 +9,4 @@ from tutti.models.optimum.instance import TimedInstance
 from tutti.models.optimum.method import METHOD, OptimumOptions, optimum
 from tutti.models.optimum.search import TickLimits, least_time
 
-__all__ = [
-    "METHOD",
-    "OptimumOptions",
-    "TickLimits",
-    "TimedInstance",
-    "least_time",
-    "optimum",
-]
+__all__ = ["METHOD", "OptimumOptions", "TickLimits", "TimedInstance", "least_time", "optimum"]

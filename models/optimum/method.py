@@ -8,7 +8,7 @@ messages too. Switches do not multicast here, and messages do not wait at them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, ClassVar
@@ -166,7 +166,18 @@ def _forward(problem: Problem, options: OptimumOptions, seed: int, first: Method
         given, note = _by_method(timed, first, seed)
         starts = [lambda: given]
     found = least_time(timed, limits, starts)
-    schedule = _schedule(timed, found.rows)
+    start, used, number = zip(*found.rows, strict=True)
+    routes = [(link,) for link in range(timed.instance.topology.num_links)]
+    if any(len(route) > 1 for route in used):
+        routes = sorted(set(used))
+    where = {route: place for place, route in enumerate(routes)}
+    schedule = timed.instance.schedule(
+        Clock.TIME,
+        (np.array(number), [where[route] for route in used], np.array(start, dtype=np.int64)),
+        routes,
+        tick=timed.tick,
+        size=timed.size,
+    )
     schedule = min(schedule, retimed(schedule), key=ends)
     return schedule.replace(
         stats={
@@ -176,22 +187,6 @@ def _forward(problem: Problem, options: OptimumOptions, seed: int, first: Method
             "solver_gap": float(1 - found.proven * timed.tick / ends(schedule)),
             **({"note": note} if note else {}),
         }
-    )
-
-
-def _schedule(timed: TimedInstance, rows: Sequence[TickRow]) -> Schedule:
-    """Return the rows as a schedule."""
-    start, used, number = zip(*rows, strict=True)
-    routes = [(link,) for link in range(timed.instance.topology.num_links)]
-    if any(len(route) > 1 for route in used):
-        routes = sorted(set(used))
-    where = {route: place for place, route in enumerate(routes)}
-    return timed.instance.schedule(
-        Clock.TIME,
-        (np.array(number), [where[route] for route in used], np.array(start, dtype=np.int64)),
-        routes,
-        tick=timed.tick,
-        size=timed.size,
     )
 
 

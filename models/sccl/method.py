@@ -83,8 +83,7 @@ def synthesize(problem: Problem, options: ScclOptions, rng: np.random.Generator)
         If there is none of these steps and rounds, or none was found in time.
     """
     METHOD.supports(problem, options)
-    forward = partial(_forward, options=options, seed=int(rng.integers(2**31)))
-    return by_copies(problem, forward)
+    return by_copies(problem, partial(_forward, options=options, seed=int(rng.integers(2**31))))
 
 
 def _forward(problem: Problem, options: ScclOptions, seed: int) -> Schedule:

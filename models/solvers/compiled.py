@@ -287,8 +287,7 @@ def _rows(form: Any) -> tuple[tuple[Any, ...], csr_array, FloatArray, FloatArray
     upper = np.where(senses >= 0, form.rhs, np.inf)
     lower[:-1][repeated[1:]] = lower[1:][repeated[1:]]
     kept = np.flatnonzero(~repeated)
-    constraints = tuple(form.rows[row][0] for row in kept)
-    return constraints, form.A.tocsr()[kept], lower[kept], upper[kept]
+    return tuple(form.rows[row][0] for row in kept), form.A.tocsr()[kept], lower[kept], upper[kept]
 
 
 def _bounds(values: list[float | None], absent: float) -> FloatArray:

@@ -29,12 +29,7 @@ from tutti.topologies.options import Choice
 
 METHODS = {"choose": -1, "primal": 0, "dual": 1, "ipm": 2, "pdlp": 6}
 """Parameter ``Method``."""
-FEATURE_OF = {
-    "primal": Feature.SIMPLEX,
-    "dual": Feature.SIMPLEX,
-    "ipm": Feature.IPM,
-    "pdlp": Feature.PDLP,
-}
+FEATURE_OF = {"primal": Feature.SIMPLEX, "dual": Feature.SIMPLEX, "ipm": Feature.IPM, "pdlp": Feature.PDLP}
 
 
 @dataclass(frozen=True, kw_only=True)

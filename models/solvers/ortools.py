@@ -105,23 +105,15 @@ class Stopped:
 
     def termination(self, options: SolverOptions) -> Termination:
         """Return why it stopped."""
-        native = self.solver.status().name
-        late = options.time_limit is not None and self.seconds >= ALMOST * options.time_limit
+        native, limit = self.solver.status().name, options.time_limit
+        late = limit is not None and self.seconds >= ALMOST * limit
         if native in TERMINATIONS and not (late and native == "ABNORMAL"):
             return TERMINATIONS[native]
-        if late or self._gave_up(native, options):
-            return Termination.TIME_LIMIT
-        return Termination.UNKNOWN if options.iteration_limit is None else Termination.ITERATION_LIMIT
-
-    def _gave_up(self, native: str, options: SolverOptions) -> bool:
-        """Whether it stopped after half of its time: CP-SAT does if its next step might exceed the limit."""
-        limit = options.time_limit
-        return (
-            limit is not None
-            and options.iteration_limit is None
-            and native in LIMITED
-            and self.seconds >= limit / 2
-        )
+        if options.iteration_limit is not None:
+            return Termination.TIME_LIMIT if late else Termination.ITERATION_LIMIT
+        # CP-SAT stops after half of its time if its next step might exceed the limit.
+        gave_up = limit is not None and native in LIMITED and self.seconds >= limit / 2
+        return Termination.TIME_LIMIT if late or gave_up else Termination.UNKNOWN
 
 
 def run_native(

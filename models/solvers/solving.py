@@ -106,7 +106,10 @@ def solve(
     given = model if isinstance(model, CompiledModel) else None
     kind = given.features if given else required_features(model)
     backend = find_backend(solver, kind)
-    chosen = _options(backend, options)
+    chosen = backend.options() if options is None else options
+    if not isinstance(chosen, backend.options):
+        wanted = backend.options.__name__
+        raise InputError(f"solver {backend.name} takes {wanted}, not {type(chosen).__name__}")
     find_backend(solver, kind | chosen.needs | frozenset(needs) | (start.needs if start else frozenset()))
     begin = time.perf_counter()
     compiled = _compiled(model) if given is None else given
@@ -139,14 +142,6 @@ def _compiled(model: Any) -> CompiledModel | None:
         return compile_model(model)
     except InfeasibleConstraintException:
         return None
-
-
-def _options(backend: Backend, options: Any) -> SolverOptions:
-    chosen = backend.options() if options is None else options
-    if not isinstance(chosen, backend.options):
-        wanted = backend.options.__name__
-        raise InputError(f"solver {backend.name} takes {wanted}, not {type(chosen).__name__}")
-    return chosen
 
 
 def _run(model: CompiledModel, backend: Backend, options: SolverOptions, extras: Extras) -> _Measured:
@@ -210,12 +205,11 @@ os.register_at_fork(after_in_child=_idle.clear)  # it is the parent's
 
 def _helper() -> Worker:
     """Return an idle helper that lives, or a new one."""
-    helper = _idle.pop() if _idle else None
-    if helper is not None and helper.process.exitcode is not None:
+    while _idle:
+        helper = _idle.pop()
+        if helper.process.exitcode is None:
+            return helper
         helper.end()
-        helper = None
-    if helper is not None:
-        return helper
     with COMPILATION:
         return Worker.fresh("tutti.models.solvers.solving:help_solving")
 

@@ -158,10 +158,8 @@ class Costs:
         """Return the latency from a link's target to the farthest end that it alone leads to; 0: none."""
         without = self.demand.allowed[c].copy()
         without[k] = False
-        origin = (int(self.demand.start[c]),)
-        ends = list(self.demand.ends[c])
-        reached = self._from(origin, without, backwards=False)
-        lost = [end for end in ends if reached[end] == np.inf]
+        reached = self._from((int(self.demand.start[c]),), without, backwards=False)
+        lost = [end for end in self.demand.ends[c] if reached[end] == np.inf]
         if not lost:
             return 0.0
         target = (self.demand.logical.links[k].target,)

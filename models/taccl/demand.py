@@ -132,11 +132,7 @@ class ChunkDemand:
 
 
 def demand_of(
-    logical: LogicalTopology,
-    what: Collective,
-    chunks: Chunks,
-    size: Fraction,
-    rules: PathRules,
+    logical: LogicalTopology, what: Collective, chunks: Chunks, size: Fraction, rules: PathRules
 ) -> ChunkDemand:
     """Return what a collective that copies asks for.
 
@@ -185,7 +181,7 @@ def demand_of(
 
 def _allowed(logical: LogicalTopology, start: int, ends: tuple[int, ...], rules: PathRules) -> BoolArray:
     """Return which links may carry a chunk, bool (links,)."""
-    links = logical.links
+    links, far = logical.links, logical.topology.num_ranks
     mapped = logical.targets != start
     relay = rules.relay(logical, start)
     if relay is not None:
@@ -195,38 +191,20 @@ def _allowed(logical: LogicalTopology, start: int, ends: tuple[int, ...], rules:
     if len(ends) == 1:
         mapped &= logical.sources != ends[0]
     if rules.paths == Paths.ALL:  # but of no rank that the chunk can't come to
-        return mapped & (logical.hops_from(start, mapped) < logical.topology.num_ranks)[logical.sources]
+        return mapped & (logical.hops_from(start, mapped) < far)[logical.sources]
     if relay is None or rules.paths == Paths.LOGICAL:
-        passed = _between(logical, start, ends)
+        hops = logical.hops
+        there = [end for end in ends if hops[start, end] < far]
+        via = hops[start][:, None] + hops[:, there] == hops[start, there]
+        passed: BoolArray = np.asarray(via.any(axis=1))
     else:
-        passed = _on_shortest_paths(logical, start, ends, mapped)
+        forth = logical.hops_from(start, mapped)
+        passed = np.zeros(far, np.bool_)
+        for end in ends:
+            back = logical.hops_from(end, mapped, backwards=True)
+            if forth[end] < far:
+                passed |= forth + back == forth[end]
     return mapped & passed[logical.sources] & passed[logical.targets]
-
-
-def _between(logical: LogicalTopology, start: int, ends: tuple[int, ...]) -> BoolArray:
-    """Return the ranks on a shortest path from the start to an end, over any links, bool (ranks,).
-
-    No shortest path goes back to its start or on from its end, so links that do are left in.
-    """
-    hops, far = logical.hops, logical.topology.num_ranks
-    there = [end for end in ends if hops[start, end] < far]
-    via = hops[start][:, None] + hops[:, there] == hops[start, there]
-    passed: BoolArray = np.asarray(via.any(axis=1))
-    return passed
-
-
-def _on_shortest_paths(
-    logical: LogicalTopology, start: int, ends: Iterable[int], within: BoolArray
-) -> BoolArray:
-    """Return the ranks on a shortest path from the start to an end, over the links `within`."""
-    ranks = logical.topology.num_ranks
-    forth = logical.hops_from(start, within)
-    passed = np.zeros(ranks, np.bool_)
-    for end in ends:
-        back = logical.hops_from(end, within, backwards=True)
-        if forth[end] < ranks:
-            passed |= forth + back == forth[end]
-    return passed
 
 
 def _check_reached(

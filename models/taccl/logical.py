@@ -178,7 +178,14 @@ def sketched_links(topology: Topology, sketch: Sketch) -> LogicalTopology:
         If the sketch names ranks that a host lacks, or joins ranks that the network does not.
     """
     host = _hosts(topology)
-    members = _members(host, sketch)
+    by_host: defaultdict[int, list[int]] = defaultdict(list)
+    for rank, where in enumerate(host):
+        by_host[where].append(rank)
+    members = list(by_host.values())
+    if len({len(ranks) for ranks in members}) > 1:
+        sizes = ", ".join(str(len(ranks)) for ranks in members)
+        raise InputError(f"{sketch.name}: a sketch is for equal hosts; these have {sizes} ranks")
+    _check_ranks(sketch, len(members[0]))
     links = [
         *(
             _switched(topology, sketch, members)
@@ -199,19 +206,6 @@ def _hosts(topology: Topology) -> tuple[int, ...]:
     if topology.hosts is None:
         return (0,) * topology.num_ranks
     return tuple(topology.hosts[: topology.num_ranks].tolist())
-
-
-def _members(host: Sequence[int], sketch: Sketch) -> list[list[int]]:
-    """Return the ranks of each host, which must have the same number."""
-    members: defaultdict[int, list[int]] = defaultdict(list)
-    for rank, where in enumerate(host):
-        members[where].append(rank)
-    lists = list(members.values())
-    if len({len(ranks) for ranks in lists}) > 1:
-        sizes = ", ".join(str(len(ranks)) for ranks in lists)
-        raise InputError(f"{sketch.name}: a sketch is for equal hosts; these have {sizes} ranks")
-    _check_ranks(sketch, len(lists[0]))
-    return lists
 
 
 def _check_ranks(sketch: Sketch, size: int) -> None:

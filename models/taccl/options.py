@@ -82,7 +82,10 @@ class TacclOptions(Options):
         """Check the values, that the sketch can be read, and that the solver is installed."""
         super().__post_init__()
         if self.input_size is not None:
-            self._made_for(self.input_size)
+            try:
+                parse_size(self.input_size)
+            except InputError as error:
+                raise InputError(f"taccl option input_size: {error}") from None
         if self.sketch is not None:
             if not isinstance(self.sketch, str):
                 raise InputError(f"taccl option sketch is {self.sketch!r}; it must be a name or a file")
@@ -90,17 +93,10 @@ class TacclOptions(Options):
         if self.solver != "highs":
             mip_options(StageLimits(self.solver))
 
-    @staticmethod
-    def _made_for(text: str) -> Fraction:
-        try:
-            return parse_size(text)
-        except InputError as error:
-            raise InputError(f"taccl option input_size: {error}") from None
-
     def size(self) -> Fraction | None:
         """Return M in bytes for which a schedule is made at every size that is asked for, if it is fixed."""
         if self.input_size is not None:
-            return self._made_for(self.input_size)
+            return parse_size(self.input_size)
         sketch = self.read()
         return None if sketch is None else sketch.size
 

@@ -173,11 +173,7 @@ def reroute(found: Routing, limits: StageLimits, rng: np.random.Generator) -> Ro
     build_s = now() - begin
     if limits.deadline.over:
         return None
-    result = solve(
-        compiled,
-        limits.solver,
-        mip_options(replace(limits, gap=0.05)),
-    )
+    result = solve(compiled, limits.solver, mip_options(replace(limits, gap=0.05)))
     if result.values is None:
         return None
     sent = _needed(found.demand, _is_sent(costs, m, result, None))
@@ -211,8 +207,7 @@ def greedy_routing(costs: Costs, deadline: Deadline = NEVER) -> GreedyRouting | 
         If there is no time to route each chunk once.
     """
     demand = costs.demand
-    count = len(demand.logical.links)
-    sent = np.zeros((len(demand), count), np.bool_)
+    sent = np.zeros((len(demand), len(demand.logical.links)), np.bool_)
     load = np.zeros(len(costs.ports))
     images = _images(costs)
     for turn in range(4):  # each chunk is routed again three times
@@ -315,7 +310,13 @@ def _tree(costs: Costs, load: FloatArray, c: int) -> list[int]:
     tree: list[int] = []
     for end in sorted(costs.demand.ends[c], key=lambda r: (costs.head[c, r], r)):
         if end not in reached:
-            for k in _path(costs, price, c, reached, end):
+            logical = costs.demand.logical
+            lengths = np.where(costs.demand.allowed[c], price, np.inf).tolist()
+            begun = [(cost, rank, ()) for rank, cost in reached.items()]
+            found = nearest_first(logical.out_links, logical.targets.tolist(), lengths, begun)
+            path = next(path for _, rank, path in found if rank == end)
+            having = [place for place, k in enumerate(path, 1) if logical.links[k].target in reached]
+            for k in path[having[-1] if having else 0 :]:
                 link = costs.demand.logical.links[k]
                 reached[link.target] = reached[link.source] + costs.latency[k]
                 price[k] = np.inf
@@ -324,14 +325,3 @@ def _tree(costs: Costs, load: FloatArray, c: int) -> list[int]:
                     for other in costs.ports[port]:
                         price[other] += hold
     return tree
-
-
-def _path(costs: Costs, price: list[float], c: int, reached: dict[int, float], end: int) -> tuple[int, ...]:
-    """Return the cheapest path to an end from the ranks that have the chunk, from the last such rank on."""
-    logical = costs.demand.logical
-    lengths = np.where(costs.demand.allowed[c], price, np.inf).tolist()
-    begun = [(cost, rank, ()) for rank, cost in reached.items()]
-    found = nearest_first(logical.out_links, logical.targets.tolist(), lengths, begun)
-    path = next(path for _, rank, path in found if rank == end)
-    having = [place for place, k in enumerate(path, 1) if logical.links[k].target in reached]
-    return path[having[-1] if having else 0 :]

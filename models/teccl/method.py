@@ -105,10 +105,6 @@ class TecclOptions(Options):
             )
         if self.window and (self.start != NO_START or self.search != UPWARD):
             raise InputError("teccl option window goes without start and search; its rounds have their own")
-        self._check_epoch()
-        find_backend(self.solver, {Feature.MILP})
-
-    def _check_epoch(self) -> None:
         words = f"{', '.join(NAMED)} or a positive time"
         try:
             positive = self.epoch in NAMED or parse_time(self.epoch) > 0
@@ -116,6 +112,7 @@ class TecclOptions(Options):
             raise InputError(f"teccl option epoch must be {words}: {error}") from error
         if not positive:
             raise InputError(f"teccl option epoch is {self.epoch!r}; it must be {words}")
+        find_backend(self.solver, {Feature.MILP})
 
     @property
     def length(self) -> Fraction | str:

@@ -20,7 +20,7 @@ cheaper trees: those that it uses, improved under the prices, and a few new ones
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,9 +32,6 @@ from tutti.models.solvers.rows import Rows
 from tutti.topologies.errors import NoSchedule
 from tutti.topologies.exact import FloatArray, Int64Array
 from tutti.topologies.kernels import now
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 
 class ColumnRounds(NamedTuple):
@@ -189,7 +186,14 @@ class TreeMaster:
         NoSchedule
             If the solver found none.
         """
-        matrix = self._matrix()
+        used, columns = self.used(self.trees), self.epochs + np.arange(len(self.trees))
+        tree, rank = np.nonzero(used >= 0)
+        rows, epochs = Rows(), np.tile(np.arange(self.epochs), len(self.bandwidth))
+        rows.add((np.repeat(self.bandwidth, self.epochs), epochs))
+        rows.extend(used[tree, rank], np.full(len(tree), -1.0), columns[tree])
+        rows.extend(rows.count + self.trees.root, np.ones(len(columns)), columns)
+        rows.count += self.roots
+        matrix = rows.matrix(self.epochs + len(columns))
         model = CompiledModel.of_matrix(
             "epochs", matrix, np.arange(matrix.shape[1]) < self.epochs, self.lower, self.upper
         )
@@ -236,16 +240,6 @@ class TreeMaster:
         self.solved = solved._replace(
             weight=solved.weight[kept], reduced=solved.reduced[kept], basis=Basis(columns, solved.basis.rows)
         )
-
-    def _matrix(self) -> csr_array:
-        used, columns = self.used(self.trees), self.epochs + np.arange(len(self.trees))
-        tree, rank = np.nonzero(used >= 0)
-        rows, epochs = Rows(), np.tile(np.arange(self.epochs), len(self.bandwidth))
-        rows.add((np.repeat(self.bandwidth, self.epochs), epochs))
-        rows.extend(used[tree, rank], np.full(len(tree), -1.0), columns[tree])
-        rows.extend(rows.count + self.trees.root, np.ones(len(columns)), columns)
-        rows.count += self.roots
-        return rows.matrix(self.epochs + len(columns))
 
 
 class EpochSearch:

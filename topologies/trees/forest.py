@@ -128,3 +128,18 @@ def depths(parent: Int32Array) -> Int64Array:
             at += 1
             depth[path[step]] = at
     return depth
+
+
+def rerooted(parent: Int32Array, root: int) -> Int32Array:
+    """Return the same tree from another of its nodes.
+
+    Examples
+    --------
+    >>> rerooted(np.array([2, 2, -1, 2]), 0).tolist()
+    [-1, 2, 0, 2]
+    """
+    turned = parent.copy()
+    node, above = -1, root
+    while above >= 0:
+        turned[above], node, above = node, above, int(parent[above])
+    return turned

@@ -112,7 +112,13 @@ def improve(
 ) -> Schedule:
     """Return the faster one of a schedule and of what is found from steps and from its messages' order."""
     program, size = _program(problem, options, rng), problem.size or Fraction(1)
-    orders = [*_steps(program), _order_of(program, start, size)]
+    _, holding = watch(start, size)
+    events = list[tuple[int, int, int]]()
+    for kind, link in enumerate(program.examples.tolist()):
+        for begins, times in enumerate((holding.end, holding.begin)):
+            moments = np.rint(times[holding.link == link] / (SAME * holding.end.max())).astype(np.int64)
+            events += [(moment, begins, kind) for moment in moments.tolist()]
+    orders = [*_steps(program), [kind for _, _, kind in sorted(events)]]
     made = _fastest(problem, program, orders, options, rng)
     return min([start, *([made] if made else [])], key=lambda schedule: simulate(schedule, size).time)
 
@@ -145,17 +151,6 @@ def _steps(program: MessageFlowProgram) -> Iterator[list[int]]:
     ways = product((0, 1, 2), (0, None, 1, 2))
     orders = (tuple(program.in_steps(program.width + longer, more)) for longer, more in ways)
     yield from map(list, dict.fromkeys(orders))
-
-
-def _order_of(program: MessageFlowProgram, schedule: Schedule, size: Fraction) -> list[int]:
-    """Return the order in which links of all classes begin and end to send; ends first at equal times."""
-    _, holding = watch(schedule, size)
-    events = list[tuple[int, int, int]]()
-    for kind, link in enumerate(program.examples.tolist()):
-        for begins, times in enumerate((holding.end, holding.begin)):
-            moments = np.rint(times[holding.link == link] / (SAME * holding.end.max())).astype(np.int64)
-            events += [(moment, begins, kind) for moment in moments.tolist()]
-    return [kind for _, _, kind in sorted(events)]
 
 
 def _fastest(
@@ -275,9 +270,8 @@ def _chunks(problem: Problem, ends: IntArray, parts: Int64Array, whole: int) -> 
     place = np.argsort(item, kind="stable")
     share = items.share.reduced
     size = share.numerators[item] * np.concatenate([parts, np.full(ranks, whole)])
-    chunk = np.empty(len(place), dtype=np.int32)
-    chunk[place] = np.arange(len(place), dtype=np.int32)
-    return Chunks(item[place], size[place], share.denominator * whole), chunk[: len(ends)]
+    chunk = np.argsort(place)[: len(ends)].astype(np.int32)
+    return Chunks(item[place], size[place], share.denominator * whole), chunk
 
 
 def check(problem: Problem, options: MessageFlowOptions) -> None:

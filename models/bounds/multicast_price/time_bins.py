@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -97,18 +96,12 @@ def graded(time: Fraction, alpha: Fraction, most: int) -> Moments:
         parts = int(most / length)
         return Moments(time, alpha / parts, tuple(range(math.ceil(length * parts))))
     growth, half = 1.0, math.ceil(length / 2)
-    marks: Sequence[int] = range(half)
+    marks = list(range(half))
     while 2 * len(marks) > most:
         growth += GROWTH
-        marks = _growing(growth, half)
+        marks, at, step = [0], 1.0, 1.0
+        while at < half:
+            marks.append(int(at))
+            step *= growth
+            at += step
     return Moments(time, alpha, tuple(sorted({*marks, *(math.ceil(length) - mark for mark in marks[1:])})))
-
-
-def _growing(growth: float, end: int) -> Sequence[int]:
-    """Return whole numbers from 0 up to an end, in steps that grow from 1."""
-    found, at, step = [0], 1.0, 1.0
-    while at < end:
-        found.append(int(at))
-        step *= growth
-        at += step
-    return found

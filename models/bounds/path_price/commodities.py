@@ -99,7 +99,15 @@ class RankPairs:
         if not first[-1]:
             return None
         start, end = np.array([pair for each in pairs for pair in each]).T
-        group = _keeping(topology, data)
+        whole = automorphisms(topology, whole=True)
+        nodes, links = whole.nodes, whole.links
+        kept = _kept(nodes, data)
+        if not all(kept):
+            elements = whole.elements(MOST_ELEMENTS) or automorphisms(topology).elements(MOST_ELEMENTS)
+            if elements:
+                nodes, links = elements
+                kept = _kept(nodes, data)
+        group = AutomorphismGroup(topology, nodes[kept], links[kept])
         able = topology.multicast | topology.aggregate
         sent = [2 * (len(ends) - 1) if starts == ends and not able else 0 for starts, ends in data]
         return cls(topology, backwards, data, group, start, end, first, np.array(sent))
@@ -210,19 +218,6 @@ def _asked(datum: Datum, apart: Int64Array, near: int) -> list[tuple[int, int]]:
 def _image(datum: Datum, nodes: Int32Array) -> Datum:
     starts, ends = (frozenset(nodes[list(side)].tolist()) for side in datum)
     return starts, ends
-
-
-def _keeping(topology: Topology, data: dict[Datum, Fraction]) -> AutomorphismGroup:
-    """Return symmetries that take each datum to one of the same share."""
-    whole = automorphisms(topology, whole=True)
-    nodes, links = whole.nodes, whole.links
-    kept = _kept(nodes, data)
-    if not all(kept):
-        elements = whole.elements(MOST_ELEMENTS) or automorphisms(topology).elements(MOST_ELEMENTS)
-        if elements:
-            nodes, links = elements
-            kept = _kept(nodes, data)
-    return AutomorphismGroup(topology, nodes[kept], links[kept])
 
 
 def _kept(nodes: Int32Array, data: dict[Datum, Fraction]) -> list[bool]:

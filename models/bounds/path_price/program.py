@@ -181,15 +181,6 @@ class ItineraryProgram:
         come, left = np.where(ticks < 0, NEVER, ticks)
         return come, left
 
-    def _columns(self, ticks: int) -> Int64Array:
-        """Return the columns of φ, shape (classes, ticks); those of a class have equally many ticks each."""
-        come, left = self._window
-        first, last = np.where(come == NEVER, 0, come), np.where(left == NEVER, 0, ticks - left)
-        open_ = np.maximum(last - first, 1)
-        many = np.minimum(open_, max(self.columns // len(open_), 1))
-        place = np.clip(np.arange(ticks) - first[:, None], 0, open_[:, None] - 1)
-        return offsets_of(many)[:-1, None] + place * many[:, None] // open_[:, None]
-
     @property
     def sent(self) -> float:
         """The data for which π is paid, in M."""
@@ -240,7 +231,10 @@ class ItineraryProgram:
             told = best[0] > asked or most < asked * (1 - Fraction(1, ticks))
             if told or best[0] > most * (1 - NEARLY) or not len(messages) or now() > self.until:
                 break
-            pool.append(self._rows(messages, point))
+            prices = point.price, float(point.transfer[0]), point.rent
+            *tables, sent, last = coefficients(self.network, self.asked, messages, prices)
+            rents, worth = (np.array(each, dtype=np.float64).reshape(-1, 4) for each in tables)
+            pool.append(MessageTerms(rents, worth, last, sent))
         return best and (most, *best)
 
     def _tested(
@@ -277,7 +271,12 @@ class ItineraryProgram:
         """Return the maximum under these messages' rows, and the prices there."""
         from scipy.sparse import vstack
 
-        phi, kinds = self._columns(ticks), len(self.links)
+        come, left = self._window
+        first, last = np.where(come == NEVER, 0, come), np.where(left == NEVER, 0, ticks - left)
+        open_ = np.maximum(last - first, 1)
+        many = np.minimum(open_, max(self.columns // len(open_), 1))
+        place = np.clip(np.arange(ticks) - first[:, None], 0, open_[:, None] - 1)
+        phi, kinds = offsets_of(many)[:-1, None] + place * many[:, None] // open_[:, None], len(self.links)
         V = phi.max() + 1 + np.arange(kinds * (ticks + 1)).reshape(kinds, ticks + 1)
         transfer = int(V.max()) + 1
         always, falls = Rows(), np.diff(phi) > 0
@@ -320,12 +319,6 @@ class ItineraryProgram:
         """Return the prices, scaled so that those of links add up to 1."""
         rents = float(self.links @ prices.rent[:, -1])
         return Point(prices.price / rents, np.array([prices.transfer / rents]), prices.rent / rents)
-
-    def _rows(self, messages: Int64Array, point: Point) -> MessageTerms:
-        prices = point.price, float(point.transfer[0]), point.rent
-        *tables, sent, last = coefficients(self.network, self.asked, messages, prices)
-        rents, worth = (np.array(each, dtype=np.float64).reshape(-1, 4) for each in tables)
-        return MessageTerms(rents, worth, last, sent)
 
 
 def _stretched(point: Point, ticks: int, longer: float) -> Point:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.sweep import for_each
 from tutti.heuristics.rails.plane_schedule import Rail, Sizes, feed
-from tutti.heuristics.rails.planes import STEEPNESS, Trees, load_of, net_of, planes_of, trees_of
+from tutti.heuristics.rails.planes import STEEPNESS, Trees, net_of, planes_of, trees_of
 from tutti.heuristics.rails.spreading import amounts, edges_of, spread
 from tutti.topologies.text import parse_topology
 
@@ -76,6 +76,15 @@ def hops(net):
     for middle in range(net.places):
         far = np.minimum(far, far[:, middle : middle + 1] + far[middle])
     return far
+
+
+def load_of(net, trees):
+    """Return the largest load of a link, in seconds for one unit to each place."""
+    load = np.zeros(len(net.seconds) + 1)  # the last entry is for missing links
+    for share, routes in zip(trees.share, trees.route, strict=True):
+        for link in (net.first, net.second):
+            np.add.at(load, link[routes[routes >= 0]], share)
+    return float((load[:-1] * net.seconds).max())
 
 
 def test_trees_load_a_ring_of_two_times_a_complete_group_of_four_evenly():

@@ -12,7 +12,7 @@ from tests.heuristics.trees.spanning import reaches_all
 from tests.sweep import for_each
 from tests.topologies.networks import ACROSS, IN_ORDER, cluster_document
 from tutti.experiments.registry import METHODS
-from tutti.heuristics.trees.nccl_like import channel_rings, channel_trees
+from tutti.heuristics.trees.nccl_like import rings_through, trees_through
 from tutti.schedules import Problem, collective
 from tutti.schedules.cost import congestion, link_loads
 from tutti.topologies import parse_topology
@@ -45,11 +45,11 @@ def test_nccls_trees_leave_a_machine_once_in_each_channel(made):
 
 @pytest.mark.parametrize(("machines", "ranks"), [(2, 2), (3, 4), (5, 3), (4, 8)])
 def test_channels_rings_and_trees_span(machines, ranks):
-    for ring in channel_rings(machines, ranks):
+    for ring in rings_through(np.split(np.arange(machines * ranks), machines)):
         assert sorted(ring.tolist()) == list(range(machines * ranks))
         crossings = np.flatnonzero(ring // ranks != np.roll(ring, -1) // ranks)
         assert len(crossings) == machines
-    trees = channel_trees(machines, ranks)
+    trees = trees_through(np.split(np.arange(machines * ranks), machines))
     assert all(map(reaches_all, trees))
     for tree in trees:
         away = [v for v, p in enumerate(tree.tolist()) if p >= 0 and p // ranks != v // ranks]

@@ -10,11 +10,10 @@ from tests.models.allreduce.oracles import random_symmetric
 from tests.sweep import for_each
 from tutti.models.allreduce import pack, tree_network
 from tutti.models.allreduce import spanning_trees as packing_module
-from tutti.models.allreduce.products import rooted_at
 from tutti.models.allreduce.spanning_trees import centred, greedy_trees, load_ratio, spine_packing
 from tutti.topologies.graphs.strength import strength, undirected
 from tutti.topologies.text import parse_topology
-from tutti.topologies.trees.forest import Forest, heights
+from tutti.topologies.trees.forest import Forest, heights, rerooted
 
 
 @pytest.mark.parametrize(
@@ -86,7 +85,7 @@ def test_trees_are_rooted_at_a_centre():
         assert nx.utils.edges_equal(tree.edges, [(v, int(p)) for v, p in enumerate(parent) if p >= 0])
         assert int(found.root[0]) in nx.center(tree)
         assert heights(found).tolist() == [nx.radius(tree)]
-        assert rooted_at(found.parent[0], 0).tolist() == parent.tolist()
+        assert rerooted(found.parent[0], 0).tolist() == parent.tolist()
 
 
 def test_the_graph_of_the_smallest_network():

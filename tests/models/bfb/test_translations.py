@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.sweep import for_each
 from benchmarks.circulants import (
     all_circulants,
     all_twisted_tori,
@@ -18,6 +17,7 @@ from benchmarks.circulants import (
     theorem_22,
     tpu_tori,
 )
+from tests.sweep import for_each
 from tutti.models.bfb import METHOD, workloads
 from tutti.models.bfb.frontiers import frontiers
 from tutti.models.bfb.model import Programs
@@ -25,7 +25,6 @@ from tutti.models.bfb.translations import (
     balance,
     circulant_moves,
     commute,
-    moves_of,
     torus_moves,
     transitive_cost,
 )
@@ -52,6 +51,11 @@ ALIKE = [
 ]
 
 
+def moves_of(topology):
+    """Return where the i-th link out of each node leads, int32 (degree, nodes)."""
+    return np.ascontiguousarray(topology.target[topology.out_links[1]].reshape(-1, topology.degree).T)
+
+
 @for_each("text", ALIKE)
 def test_one_search_says_what_counting_at_all_nodes_does(text):
     topology = parse_topology(text)
@@ -73,10 +77,9 @@ def test_commuting_steps_are_automorphisms_that_reach_every_node(text):
         assert sorted((int(move[u]), int(move[v])) for u, v in links) == links
 
 
-@pytest.mark.parametrize("text", ["mesh:3x3", "twisted_hypercube:3", "gen_kautz:2,7", "slim_fly:5"])
+@pytest.mark.parametrize("text", ["twisted_hypercube:3", "gen_kautz:2,7", "slim_fly:5"])
 def test_others_are_not_taken_for_alike(text):
-    moves = moves_of(parse_topology(text))
-    assert moves is None or not commute(moves)
+    assert not commute(moves_of(parse_topology(text)))
 
 
 def test_steps_that_do_not_commute_are_refused():
