@@ -318,7 +318,6 @@ def _tasks(
                 seeded=method.seeded,
                 seeds=seeds,
                 sizes=group,
-                size_dependent=dependent,
                 key=key,
                 time_limit=limit,
                 memory=approach.memory,

@@ -216,8 +216,6 @@ class SynthesisTask(Task):
         Whether the method is random, and the seeds tried, the best of which is kept.
     sizes
         M in bytes of each row; more than one only where the schedule is the same for all.
-    size_dependent
-        Whether the method's schedule depends on the size.
     network
         The hash of the network itself: where it runs, a file may be another one. Empty: any will do.
     """
@@ -230,7 +228,6 @@ class SynthesisTask(Task):
     seeded: bool
     seeds: tuple[int, ...]
     sizes: tuple[int, ...]
-    size_dependent: bool
     network: str = ""
 
     def __str__(self) -> str:
@@ -295,8 +292,9 @@ class SynthesisTask(Task):
     def best_on(self, topology: Topology, size: int, place: Workplace) -> Synthesized:
         """Return its method's schedule on a network at a size in bytes; raises as `synthesize_best`."""
         method, exact = find_method(self.method, place.methods), Fraction(size)
-        problem = Problem(topology, self.collective, exact if self.size_dependent else None)
-        options = build_options(method, self.options)
+        options, problem = build_options(method, self.options), Problem(topology, self.collective, exact)
+        if not method.size_dependent(problem, options):
+            problem = replace(problem, size=None)
         return synthesize_best(method, problem, options, self.seeds, exact, place.notify)
 
     @property

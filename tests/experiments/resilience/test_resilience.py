@@ -86,6 +86,15 @@ def test_a_ring_loses_half_of_its_bandwidth_with_any_link(tmp_path, capsys):
     assert set(done[0]) <= set(COLUMNS)
 
 
+def test_a_schedule_depends_on_the_size_once_a_link_is_slower(tmp_path):
+    """On equal links TACOS needs no size; with one slower link it does."""
+    path = config(tmp_path, "[failures]\nlinks = 1\ndegrade = 0.5\nsamples = 1")
+    path.write_text(path.read_text().replace('name = "ring"', 'name = "tacos"'))
+    (task,) = study_of(read_config(path), METHODS).tasks
+    rows = perform(task, Workplace(methods=METHODS)).rows
+    assert [row["status"] for row in rows] == ["ok"] * len(MADE)
+
+
 def test_slower_links_and_adapters_of_several_tables(tmp_path):
     tables = '[[failures]]\nlinks = 1\ndegrade = 0.5\nsamples = 2\ntopologies = ["ring*"]\n'
     tables += '[[failures]]\nnics = 2\nsamples = 3\ntopologies = ["dgx*"]\n'

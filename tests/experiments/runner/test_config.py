@@ -436,7 +436,6 @@ def test_sizes_of_several_groups_are_those_of_the_largest():
     text = groups_of('kind = "allreduce"\ngroups = "tp=2@1MB,dp=2@4MB"\nsizes = ["1KB", "1MB"]')
     tasks = make_plan(parse_config(text), METHODS)
     assert [task.sizes for task in tasks] == [(1000,), (10**6,)]
-    assert all(task.size_dependent for task in tasks)
 
 
 @pytest.mark.parametrize(
