@@ -195,7 +195,13 @@ def marked(
     return Markup(page.render(drawn=drawn, net=net, said=said, looks=looks, **shown))
 
 
-def draw(topology: Topology, loads: FloatArray | None = None) -> Markup:
+def draw(
+    topology: Topology,
+    loads: FloatArray | None = None,
+    *,
+    shades: Int64Array | None = None,
+    said: str | None = None,
+) -> Markup:
     """Return the picture of a network; its style is ``network.css``.
 
     Parameters
@@ -204,6 +210,10 @@ def draw(topology: Topology, loads: FloatArray | None = None) -> Markup:
         A network of at most `MOST_LINKS` links.
     loads
         Shape (links,): bytes that each carries; None: links are coloured alike.
+    shades
+        Shape (links,): 0 to `LEVELS`; None: by the loads.
+    said
+        The text alternative; None: a description of the network and the loads.
 
     Returns
     -------
@@ -217,14 +227,15 @@ def draw(topology: Topology, loads: FloatArray | None = None) -> Markup:
     >>> draw(parse_topology("ring:4")).count("data-link")
     8
     """
-    shades = levels(topology, loads)
+    looks = "net" if loads is None and shades is None else "net loaded"
+    shades = levels(topology, loads) if shades is None else shades
     thick = 0.8 + 1.2 * np.sqrt(rates(topology) / rates(topology).max())
     links = []
     for link in range(topology.num_links):
         width = {"stroke-width": f"{thick[link]:.1f}"}
         links.append(Mark(link_text(topology, link, loads), f"q{shades[link]}", more=width))
     nodes = map(Mark, node_names(topology), repeat(""), map(_fitting, topology.labels))
-    return marked(topology, links, nodes, _said(topology, loads), "net" if loads is None else "net loaded")
+    return marked(topology, links, nodes, said or _said(topology, loads), looks)
 
 
 def levels(topology: Topology, loads: FloatArray | None) -> Int64Array:
