@@ -85,7 +85,8 @@ def _all_methods() -> list[str]:
 
 def _method_page(method: Method) -> str:
     written, made, call = read(method.name), *_example(method)
-    able, path = method.capabilities, Path(inspect.getsourcefile(method.synthesize)).relative_to(ROOT)
+    made_by = getattr(method.synthesize, "func", method.synthesize)  # a method may be made of another one
+    able, path = method.capabilities, Path(inspect.getsourcefile(made_by)).relative_to(ROOT)
     facts = {
         "kind": " for ".join(filter(None, [method.kind, method.exactness(method.options())])),
         "collectives": ", ".join(str(kind) for kind in KINDS if kind in able.collectives),
