@@ -23,7 +23,7 @@ from tutti.expansions.shard_table import (
     spread,
 )
 from tutti.topologies.errors import InputError, NoSchedule, Unsupported
-from tutti.topologies.exact import INT64_MAX, Int64Array, offsets_of
+from tutti.topologies.exact import INT64_MAX, Int64Array, joined_rows, offsets_of
 from tutti.topologies.families.products import cartesian_power, degree_expansion, line_graph, self_loops
 from tutti.topologies.topology import Topology
 from tutti.topologies.transforms import union_with_transpose
@@ -58,7 +58,7 @@ def expand_line(table: ShardTable) -> ShardTable:
     rows, owner, target = rows[kept], owner[kept], target[kept]
     link, step = link_between(table.link[rows], target), table.step[rows] + 1
     onward = ShardRows(owner, table.first[rows], table.count[rows], link, step)
-    return ShardTable(grown, table.turned, table.sizes, *ShardRows.joined([first_hop, onward]))
+    return ShardTable(grown, table.turned, table.sizes, *joined_rows([first_hop, onward]))
 
 
 class _LineGraphLinks:
@@ -98,7 +98,7 @@ def expand_degree(table: ShardTable, factor: int) -> ShardTable:
     row, j, i = (axis.reshape(-1) for axis in np.indices((len(fine), n, n)))
     link = _link(fine, n, fine.link[row], j, i)
     copied = ShardRows(fine.owner[row] * n + j, fine.first[row], fine.count[row], link, fine.step[row])
-    rows = ShardRows.joined([copied, _between_copies(fine, n)])
+    rows = joined_rows([copied, _between_copies(fine, n)])
     return ShardTable(grown, table.turned, fine.sizes, *rows)
 
 
@@ -146,7 +146,7 @@ def expand_power(table: ShardTable, exponent: int) -> ShardTable:
     check_rows(grown.name, len(table) * n * sum(size ** (n - 1 + j) for j in range(n)))
     dimensions = _Dimensions(table, n)
     parts = [_phase(table, dimensions, shift, phase) for shift in range(n) for phase in range(n)]
-    return ShardTable(grown, table.turned, np.tile(table.sizes, n), *ShardRows.joined(parts))
+    return ShardTable(grown, table.turned, np.tile(table.sizes, n), *joined_rows(parts))
 
 
 class _Dimensions:
@@ -227,5 +227,5 @@ def expand_both_ways(table: ShardTable, back: ShardTable) -> ShardTable:
         raise NoSchedule(f"expansion on {grown.name}: the shards would be cut too finely")
     halves = [half.sizes * (whole // int(half.sizes.sum())) for half in (table, back)]
     moved = replace(back, first=back.first + len(table.sizes), link=back.link + table.topology.num_links)
-    rows = ShardRows.joined([table.rows, moved.rows])
+    rows = joined_rows([table.rows, moved.rows])
     return ShardTable(grown, table.turned, np.concatenate(halves), *rows)

@@ -8,7 +8,6 @@ the reverse of the expansion of a turned table (dissertation, Corollary 1.2).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -36,11 +35,6 @@ class ShardRows(NamedTuple):
     number: Int64Array
     link: Int64Array
     step: Int64Array
-
-    @classmethod
-    def joined(cls, parts: Sequence[ShardRows]) -> ShardRows:
-        """Return the rows of all parts."""
-        return cls(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ import numpy as np
 from tutti.schedules.collective import Collective
 from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
 from tutti.topologies.errors import NoSchedule, TuttiError
-from tutti.topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, offsets_of
+from tutti.topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, joined_rows, offsets_of
 from tutti.topologies.kernels import kernel
 from tutti.topologies.topology import Topology
 from tutti.topologies.trees.forest import Forest, LogicalNetwork, depths
@@ -34,11 +34,6 @@ class PartTransfers(NamedTuple):
     step: Int64Array
     link: Int64Array
     reduce: BoolArray
-
-    @classmethod
-    def joined(cls, parts: Sequence[PartTransfers]) -> PartTransfers:
-        """Return the rows of all parts."""
-        return cls(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
 class IntervalTransfers(NamedTuple):
@@ -358,7 +353,7 @@ def sums_sent(topology: Topology, steps: Sequence[tuple[Int64Array, BoolArray]])
         reduce = adds[topology.target[sent]] | ~np.isin(np.arange(len(sent)), first)
         rows.append(PartTransfers(np.full(len(sent), number), sent, reduce))
         take_sums(topology, links, keeps, held)
-    return PartTransfers.joined(rows)
+    return joined_rows(rows)
 
 
 def in_parts(
@@ -380,7 +375,7 @@ def in_parts(
     line = CutLine.of(what, width, ends[:-1] * (width // ends[-1]))
     of_chunk = np.searchsorted(ends * (width // ends[-1]), line.start, side="right") - 1
     chunk = np.repeat(np.arange(len(of_chunk)), [len(parts[part].step) for part in of_chunk])
-    step, link, reduce = PartTransfers.joined([parts[part] for part in of_chunk])
+    step, link, reduce = joined_rows([parts[part] for part in of_chunk])
     rows = np.lexsort((chunk, link, reduce, step))
     return Schedule(
         topology=topology,

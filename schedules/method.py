@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -153,6 +153,10 @@ class Method:
         except Unsupported as error:
             return str(error)
         return ""
+
+    def sized(self, problem: Problem, options: Any, size: Fraction) -> Problem:
+        """Return a problem without a size with this one (bytes) if the method's schedule depends on it."""
+        return replace(problem, size=size) if self.size_dependent(problem, options) else problem
 
     def kind_of(self, problem: Problem, options: Any) -> str:
         """Return the kind of its answer to a problem."""

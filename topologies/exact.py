@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,8 @@ Int32Array = npt.NDArray[np.int32]
 Int64Array = npt.NDArray[np.int64]
 IntArray = npt.NDArray[np.integer]
 FloatArray = npt.NDArray[np.float64]
+Columns = TypeVar("Columns", bound="tuple[npt.NDArray[Any], ...]")
+"""A named tuple of arrays, whose first axis is the rows."""
 
 
 def frozen(array: npt.ArrayLike, dtype: npt.DTypeLike) -> Any:
@@ -35,6 +37,11 @@ def frozen(array: npt.ArrayLike, dtype: npt.DTypeLike) -> Any:
         result = result.copy()
     result.flags.writeable = False
     return result
+
+
+def joined_rows(parts: Sequence[Columns]) -> Columns:
+    """Return named tuples of columns as one: each column's arrays, one after the other."""
+    return type(parts[0])(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
 def offsets_of(lengths: npt.ArrayLike) -> Int64Array:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
@@ -210,9 +210,7 @@ def synthesize(
     given = {**how.quick, **current_options(how.name, options)}
     chosen = build_options(how, given)
     count = _size((what.own_size or "1MB") if size is None else size)
-    problem = Problem(where, what)
-    if how.size_dependent(problem, chosen):
-        problem = replace(problem, size=count)
+    problem = how.sized(Problem(where, what), chosen, count)
     exact_for = how.exactness(chosen, problem)
     try:
         made = synthesize_best(how, problem, chosen, first_seeds(how, seeds), count)

@@ -6,7 +6,6 @@ it is that of a whole network, on what is left of it.
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
@@ -57,9 +56,7 @@ def do_synth(arguments: SynthCommand) -> None:
     topology = parse_topology(arguments.topology)
     what, given_size = arguments.on(topology)
     size = given_size or parse_size(DEFAULT_SIZE)
-    problem = Problem(topology, what)
-    if method.size_dependent(problem, options):
-        problem = dataclasses.replace(problem, size=size)
+    problem = method.sized(Problem(topology, what), options, size)
     if arguments.output is not None:
         check_target(arguments.output)  # before hours of synthesis rather than after
         if is_round_file(arguments.output):

@@ -292,9 +292,8 @@ class SynthesisTask(Task):
     def best_on(self, topology: Topology, size: int, place: Workplace) -> Synthesized:
         """Return its method's schedule on a network at a size in bytes; raises as `synthesize_best`."""
         method, exact = find_method(self.method, place.methods), Fraction(size)
-        options, problem = build_options(method, self.options), Problem(topology, self.collective, exact)
-        if not method.size_dependent(problem, options):
-            problem = replace(problem, size=None)
+        options = build_options(method, self.options)
+        problem = method.sized(Problem(topology, self.collective), options, exact)
         return synthesize_best(method, problem, options, self.seeds, exact, place.notify)
 
     @property

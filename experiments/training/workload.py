@@ -399,9 +399,8 @@ class Scheduled:
         method, size = find_method(name), rounded(what.size)
         own = self.options if method.name == self.method else {}
         options = build_options(method, {**method.quick, **own})
-        problem = Problem(_network(self.name), collective(what.kind, self.ranks, matrix=what.matrix))
-        if method.size_dependent(problem, options):
-            problem = replace(problem, size=size)
+        asked = collective(what.kind, self.ranks, matrix=what.matrix)
+        problem = method.sized(Problem(_network(self.name), asked), options, size)
         if (key := (what.kind, problem.size, what.matrix)) not in self._schedules:
             self._schedules[key] = synthesize_best(method, problem, options, (0,), size).schedule
         return best_slices(self._schedules[key], what.size)[1]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from tutti.schedules.collective import Collective, Kind
 from tutti.schedules.method import Method, Problem
 from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
-from tutti.topologies.exact import BoolArray, Int32Array, Int64Array, IntArray, offsets_of
+from tutti.topologies.exact import BoolArray, Int32Array, Int64Array, IntArray, joined_rows, offsets_of
 from tutti.topologies.graphs.shortest_paths import hop_distances, shortest_routes
 from tutti.topologies.topology import Topology
 
@@ -45,7 +45,7 @@ class StepTransfers(NamedTuple):
     @classmethod
     def joined(cls, parts: list[StepTransfers]) -> StepTransfers:
         """Return the rows of all parts."""
-        return cls(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+        return joined_rows(parts)
 
 
 def step_schedule(

@@ -33,7 +33,7 @@ from tutti.schedules.collective import Kind
 from tutti.schedules.intervals import PartTransfers, in_parts, sums_sent, take_sums
 from tutti.schedules.method import Method, Problem
 from tutti.schedules.schedule import Schedule
-from tutti.topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
+from tutti.topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array, joined_rows, offsets_of
 from tutti.topologies.graphs.grid_structure import Grid, LineKind, grid_of
 from tutti.topologies.graphs.shortest_paths import diameter, hop_distances
 from tutti.topologies.options import Options, Whole
@@ -91,7 +91,7 @@ def synthesize(problem: Problem, options: WalksOptions, rng: np.random.Generator
 def _seconds(problem: Problem, parts: Sequence[PartTransfers]) -> float:
     """Return the sum over steps of α and the largest load over bandwidth, for parts of equal size."""
     topology, size = problem.topology, float(problem.size or 0)
-    rows = PartTransfers.joined(parts)
+    rows = joined_rows(parts)
     load = np.zeros((int(rows.step.max()) + 1, topology.num_links))
     np.add.at(load, (rows.step, rows.link), size / len(parts))
     used = np.zeros_like(load)

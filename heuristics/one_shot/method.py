@@ -23,7 +23,7 @@ from tutti.schedules.capabilities import Capabilities, Groups, Switches
 from tutti.schedules.collective import Kind
 from tutti.schedules.method import Method, Problem
 from tutti.schedules.schedule import NO_COPY, Chunks, Clock, Schedule
-from tutti.topologies.exact import FloatArray, Int64Array, offsets_of
+from tutti.topologies.exact import FloatArray, Int64Array, joined_rows, offsets_of
 from tutti.topologies.kernels import kernel
 from tutti.topologies.options import Options, Whole
 
@@ -212,7 +212,7 @@ class _RootTrial:
             np.repeat(np.arange(len(parts)), [len(getattr(part, name)) for part in parts])
             for name in ("step", "later")
         )
-        of = OneShotPart(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+        of = joined_rows(parts)
         # The copy that a rank gets of those that are spread depends on the link over which it comes.
         held = of.held.reshape(len(parts), len(self.network.hops))
         chunk = np.concatenate([base[up] + of.chunk, 0 * down])

@@ -19,7 +19,7 @@ from tutti.schedules.collective import Collective
 from tutti.schedules.intervals import IntervalTransfers, interval_schedule
 from tutti.schedules.list_scheduling import in_messages
 from tutti.schedules.schedule import Routes, Schedule
-from tutti.topologies.exact import FloatArray, Int64Array, offsets_of
+from tutti.topologies.exact import FloatArray, Int64Array, joined_rows, offsets_of
 
 PARTS = 2**24
 """Units of a shard, or of an allreduce's vector, to which weights are rounded."""
@@ -130,5 +130,5 @@ def laid(
         start = edges.start[on] + (low - begin)[on]
         parts.append(edges.take(on)._replace(start=start, stop=start + (high - low)[on]))
         routes.append(base[line[on]] + place)
-    together = EpochEdges(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    together = joined_rows(parts)
     return together, np.concatenate(routes), Routes.of([route for each in routes_of for route in each])
