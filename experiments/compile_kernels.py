@@ -99,10 +99,10 @@ def _compile_others() -> None:
     parse_topology("least_circulant:6,16")  # searches its offsets
     balance(circulant_moves(7, np.array([1, 2])))
     kautz_cost(2, 5)
-    workloads(
-        ring := parse_topology("ring:4")
-    )  # by counting: as a method BFB solves a model on small networks
-    if (network := tree_network(ring)) is not None:
+    ring = parse_topology("ring:4")
+    workloads(ring)  # by counting: as a method BFB solves a model on small networks
+    network = tree_network(ring)
+    if network is not None:
         pack(network.graph, Fraction(1, 2), products=False)  # greedy trees, of large networks only
     problem = Problem(ring, collective(Kind.ALLGATHER, 4), SIZE)
     planned_schedule(problem, 0.1, np.random.default_rng(0))

@@ -117,8 +117,10 @@ BOTH = "best bidirectional"
 """The name of the best network whose links all have one back."""
 
 
-TIME_COLUMNS = ["nodes", "size_bytes", "network", "topology", "allreduce_us"]
-TIME_COLUMNS += ["all_to_all_low_us", "all_to_all_high_us"]
+TIME_COLUMNS = [
+    *("nodes", "size_bytes", "network", "topology"),
+    *("allreduce_us", "all_to_all_low_us", "all_to_all_high_us"),
+]
 """Columns of ``times.csv``: the times of a network of N nodes, empty where they are not known."""
 
 
@@ -287,9 +289,11 @@ def _lines_chart(specs: Specs, degree: int) -> Figure | None:
     """Return Fig. 3.3: T_B of line graphs of Moore and BW-optimal bases, over the least possible."""
     if degree == 1:
         return None  # line graphs of rings are rings
-    bases: dict[str, Expression] = {f"K_{{{degree},{degree}}}": Base("complete_bipartite", (degree,))}
-    bases[f"K_{degree + 1}"] = Base("complete", (degree + 1,))
-    bases["directed circulant"] = Base("directed_circulant", (degree,))
+    bases: dict[str, Expression] = {
+        f"K_{{{degree},{degree}}}": Base("complete_bipartite", (degree,)),
+        f"K_{degree + 1}": Base("complete", (degree + 1,)),
+        "directed circulant": Base("directed_circulant", (degree,)),
+    }
     if degree == plain.DEGREE:
         bases["H(2,3)"] = parse_notation("H(2,3)")
     curves = []

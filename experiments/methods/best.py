@@ -370,7 +370,7 @@ class _PortfolioSearch:
     """The search whose part this is, which `part` names."""
     part = ""
     ended = False
-    """Whether there is no overtime even if no schedule has been found."""
+    """Whether the search ends at its time limit even without a schedule."""
 
     def __init__(self, problem: Problem, gap: float, budget: float, rng: np.random.Generator) -> None:
         self.until, self.rng = time.monotonic() + budget, rng

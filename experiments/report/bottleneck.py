@@ -361,8 +361,8 @@ def bottlenecks(
     panels: list[Panel] = []
     gained: Gain | None = None
     for text, usages in used.items():
-        kept = (usage.collective for usage in usages.shown)
-        what = next(kept, known_collective(text, topology.num_ranks))
+        shown = next((usage.collective for usage in usages.shown), None)
+        what = shown or known_collective(text, topology.num_ranks)
         with suppress(TuttiError):  # a network that has no bound in 64 bits has no picture either
             found = Bottlenecks() if what is None else drawn(topology, what, text, number(text))
             panels, gained = [*panels, *found.panels], gained or found.gain

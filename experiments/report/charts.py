@@ -111,7 +111,7 @@ SHAPE = alt.Shape("method:N", scale=alt.Scale(domain=LABELS, range=SYMBOLS_OF), 
 PATTERNS = [dash or [1, 0] for dash in LOOKS["dashes"]]
 DASHES = alt.Scale(domain=list(range(len(PATTERNS))), range=PATTERNS)
 DASH = alt.StrokeDash("dash:O", scale=DASHES, legend=None)
-"""By number, lest the legend of colours and markers show it too."""
+"""The pattern of a line, by number: the legend of colours and markers then does not show it."""
 METHODS = alt.Y("method:N", title=None, sort=LABELS)
 """An axis with a line for each method, in their order."""
 OPACITY = alt.condition(HOT, alt.value(1.0), alt.value(0.13))

@@ -157,7 +157,10 @@ def _runs(cells: Cells) -> list[tuple[list[int], float, float]]:
     for bytes_, rows in cells.items():
         fastest = sorted(key for key, row in rows.items() if row.won)
         common = [key for key in runs[-1][0] if key in fastest] if runs else []
-        runs.append((common, runs.pop()[1], bytes_) if common else (fastest, bytes_, bytes_))
+        if common:
+            runs[-1] = (common, runs[-1][1], bytes_)
+        else:
+            runs.append((fastest, bytes_, bytes_))
     return runs
 
 

@@ -15,8 +15,10 @@ from tutti.topologies.units import format_size
 BEST, BOUND = "best", "bound"
 SHOWN = (*MADE, BOUND)
 """The rows of a table of losses, in order."""
-HEADS = ["method", "fail", "made", "samples", "median loss", "p90", "worst", "median gap", "worst gap"]
-HEADS += ["transfers changed"]
+HEADS = (
+    *("method", "fail", "made", "samples", "median loss", "p90", "worst", "median gap", "worst gap"),
+    "transfers changed",
+)
 """The heads of such a table."""
 CASE = ["topology", "collective", "size_bytes", "kind"]
 

@@ -168,8 +168,10 @@ def _where(options: RunOptions, study: Study) -> str | int:
         If both are asked for at one place, the address is none, or there are no processes.
     """
     own = study.machines
-    places: list[tuple[str, str, RunOptions | MachinesTable]] = [("", "--", options)]
-    places.append((f"{study.config.path}: {own.PLACE}: ", "", own))
+    places: list[tuple[str, str, RunOptions | MachinesTable]] = [
+        ("", "--", options),
+        (f"{study.config.path}: {own.PLACE}: ", "", own),
+    ]
     for place, dashes, given in places:
         if given.scheduler is not None and given.workers is not None:
             both = f"{place}{dashes}scheduler and {dashes}workers"

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import combinations, permutations
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -92,9 +91,15 @@ def _ahead(pair: Sequence[str], interval: Sequence[float], even: float) -> str:
 def _interval(
     data: list[FloatArray], statistic: Callable[..., FloatArray], confidence: float
 ) -> tuple[float, float]:
-    how: Any = {"paired": True, "n_resamples": RULES.resamples, "method": "percentile"}
-    how |= {"confidence_level": confidence, "rng": np.random.default_rng(0)}
-    found = bootstrap(data, statistic, **how).confidence_interval
+    found = bootstrap(
+        data,
+        statistic,
+        paired=True,
+        n_resamples=RULES.resamples,
+        confidence_level=confidence,
+        method="percentile",
+        rng=np.random.default_rng(0),
+    ).confidence_interval
     return float(found.low), float(found.high)
 
 

@@ -47,7 +47,8 @@ class SolverTable(Table):
     def checked(self, **more: Any) -> SolverOptions:
         """Return the back-end's options, with those of the run."""
         values: dict[str, Any] = {
-            k: float(v) if isinstance(v, Decimal) else v for k, v in self.options.items()
+            name: float(value) if isinstance(value, Decimal) else value
+            for name, value in self.options.items()
         }
         return BACKENDS[self.name].options(**values, **more)
 
@@ -156,11 +157,12 @@ def read_study(config: Config) -> StudyConfig:
             raise InputError(f"{each.where}: unknown solver '{name}'{suggestion(name, BACKENDS)}")
         fields = {field.name for field in dataclasses.fields(BACKENDS[name].options)} - OF_THE_RUN
         for option in solver.options:
-            said = f"{each.where}: option '{option}' is the same for all solvers; [study] sets it"
-            if option not in fields | OF_THE_RUN:
-                said = f"{each.where}: solver {name} has no option '{option}'{suggestion(option, fields)}"
+            asked = f"{each.where}: option '{option}'"
+            if option in OF_THE_RUN:
+                raise InputError(f"{asked} is the same for all solvers; [study] sets it")
             if option not in fields:
-                raise InputError(said)
+                known = suggestion(option, fields)
+                raise InputError(f"{each.where}: solver {name} has no option '{option}'{known}")
         at(each.where, solver.checked)
         found[label] = solver.model_copy(update={"label": label})
     memory = positive(parse_size, study.memory_limit, f"{where}: [study]: memory_limit")

@@ -72,8 +72,10 @@ def worth(model: CompiledModel, values: FloatArray) -> Fraction | None:
     values
         float64, one a column.
     """
-    rounded, whole = np.where(model.integer, np.rint(values), values), bool(model.integer.all())
-    completed, tolerance = rounded if whole else _completed(model, rounded), 0.0 if whole else KEPT
+    rounded, tolerance = np.where(model.integer, np.rint(values), values), 0.0
+    completed: FloatArray | None = rounded
+    if not model.integer.all():
+        completed, tolerance = _completed(model, rounded), KEPT
     if completed is None or violation(model, completed, negligible=tolerance) > tolerance:
         return None
     used = np.flatnonzero(model.cost * completed)

@@ -148,13 +148,13 @@ def _standing_table(
     key: str, frame: pd.DataFrame, looks: Look, fastest: Mapping[str, int], **values: Any
 ) -> PageTable:
     """Return a line a solver, with what the kind's texts have heads for."""
+    lines = standings(frame)
     rows: list[tuple[str, list[Said]]] = []
-    best = 0.0
-    for s in standings(frame):
-        best, right = best if rows else s.mean_s, f"{s.right} of {s.tried}"
+    for s in lines:
+        best, right = lines[0].mean_s, f"{s.right} of {s.tried}"
         said: dict[str, Said] = {
             "solver": Cell(s.solver, "name", series=looks[s.solver]),
-            "mean": Cell(seconds(s.mean_s), "" if rows else "best"),
+            "mean": Cell(seconds(s.mean_s), "best" if s is lines[0] else ""),
             "over the best": f"{s.mean_s / best:.2f}" if best else "",
             **dict.fromkeys(("solved", "proven"), right),
             "fastest": str(fastest.get(s.solver, 0)),
@@ -168,8 +168,13 @@ def _standing_table(
     return PageTable.of(key, rows, **values)
 
 
-COUNTED = {"incumbent": "found", "best known": "best", "on a grid": "grid", "failed": "failed"}
-COUNTED |= {"limit reached": "timeouts"}
+COUNTED = {
+    "incumbent": "found",
+    "best known": "best",
+    "on a grid": "grid",
+    "failed": "failed",
+    "limit reached": "timeouts",
+}
 """Heads of counts, and what the standings call them."""
 
 

@@ -82,7 +82,7 @@ class TrainingSetup(Options):
 
     @cached_property
     def tokens(self) -> ByteMatrix | None:
-        """What each rank of ep sends to each; None: equally many tokens."""
+        """The tokens that each rank of ep sends to each; None if all send equally many."""
         return None if self.matrix is None else byte_matrix(self.matrix, self.parallelism.ep)
 
     @property

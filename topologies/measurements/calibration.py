@@ -89,7 +89,7 @@ def calibrated(
     ends = np.array([[place[label] for label in pair] for pair in lines])
     offsets, routes = shortest_routes(topology, ends[:, 0], ends[:, 1])
     bandwidth, alpha = topology.bandwidth.floats, topology.alpha.floats
-    # Parallel links are one hop; links of one kind are alike.
+    # Parallel links are one hop; links of one kind have equal bandwidth, α and kinds of ends.
     hops = topology.source.astype(np.int64) * topology.num_nodes + topology.target
     hop = np.unique(hops, return_inverse=True)[1].reshape(-1)
     width = np.bincount(hop, weights=bandwidth)[hop]

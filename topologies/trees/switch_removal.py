@@ -282,6 +282,8 @@ class _SplittingNetwork:
             return 0
         # The other two terms of Theorem 28, which compare cuts with K.
         if self.max_flow is not None:
+            # γ by (B.1): F(u, w) - K and F(w, t) - K for each rank v. K + `most` is enough where the paper
+            # has an arc of capacity ∞.
             wide, ranks, used = self.total + most, np.arange(self.num_ranks), slice(self.used)
             for source, sink in ((tail, switch), (switch, head)):
                 network = self.max_flow(

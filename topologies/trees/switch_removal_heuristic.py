@@ -299,7 +299,7 @@ class _Guess:
             hosts, home = self._hosts(), self._hosts()[switch]
             hosted = (hosts[nodes] >= 0) & (hosts[nodes] != home)
             parts = nodes.max() + 1 + hosts
-            if (hosts[nodes] < 0).all():  # parts of the network without the switches that are gone
+            if (hosts[nodes] < 0).all():  # parts of the network without the removed switches
                 ends = np.stack([self.topology.source, self.topology.target])
                 _, parts = components(len(hosts), *ends[:, ~np.isin(ends, list(gone)).any(axis=0)])
             block = np.where(hosted | (hosts[nodes] < 0).all(), parts[nodes], block)

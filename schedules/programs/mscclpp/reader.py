@@ -414,9 +414,8 @@ class _BlockReader:
             else:
                 role = Role.WAIT if name in ("wait", "rlxwait", "sem_acquire") else Role.SIGNAL
             accesses = self.plan.cells.accesses(self.rank, made)
-            awaits = (
-                name in _SUMS and name.endswith("pkt")
-            ) or name == "upkt"  # each element has its own flag
+            # Each element of a packet has its own flag.
+            awaits = (name in _SUMS and name.endswith("pkt")) or name == "upkt"
             if syncs.needed(role, accesses, threads) and not awaits:
                 self.plan.warnings.append(
                     f"{where}: no 'nop' before this '{name}', which needs what came before"
