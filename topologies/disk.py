@@ -151,8 +151,10 @@ def check_folder(folder: Path) -> None:
     Raises
     ------
     InputError
-        If the folder can't be created or written to.
+        If the folder can't be created or written to, or is a file.
     """
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder}: not a folder")
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         TemporaryFile(dir=folder).close()

@@ -23,7 +23,7 @@ from tutti.schedules.collective import collective
 from tutti.schedules.files.schedule_file import write_text
 from tutti.schedules.programs.formats import FORMATS, ProgramFormat
 from tutti.topologies.errors import InputError, suggestion
-from tutti.topologies.files import write_topology
+from tutti.topologies.files import check_folder, write_topology
 from tutti.topologies.options import build_options, parse_assignments
 from tutti.topologies.processes import load
 from tutti.topologies.text import parse_topology
@@ -134,7 +134,7 @@ def do_tune(arguments: TuneCommand) -> int:
         raise InputError(f"format '{form.name}' has no ranges of sizes; with ranges: {able}")
     sizes = [f"{size}B" for size in _sizes(arguments.sizes)]
     out: Path = arguments.output
-    out.mkdir(parents=True, exist_ok=True)
+    check_folder(out)
     network = out / "network.json"
     write_topology(forwarding(parse_topology(arguments.topology)), network)
     methods = arguments.methods.split(",") if arguments.methods else tuning.METHODS
@@ -163,7 +163,7 @@ def _write_rules(arguments: TuneCommand) -> None:
     network = parse_topology(arguments.topology)
     tuner = form(network, collective(arguments.collective, network.num_ranks), options)
     rules, out = tuner.rules(_sizes(arguments.sizes)), arguments.output
-    out.mkdir(parents=True, exist_ok=True)
+    check_folder(out)
     path = out / form.file
     write_text(path, "".join(f"{line}\n" for line in tuner.lines(rules)))
     loader = f"export {form.environment.format(shlex.quote(str(path.resolve())))}"

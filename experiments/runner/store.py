@@ -44,7 +44,7 @@ from tutti.experiments.runner.results import (
 )
 from tutti.experiments.runner.study import Study, Task, TaskOutcome, on_disk
 from tutti.topologies.errors import InputError
-from tutti.topologies.files import drop_drafts, read_text, replacing
+from tutti.topologies.files import check_folder, drop_drafts, read_text, replacing
 
 TABLE = "tasks.sqlite"
 FILES = "tasks"
@@ -133,14 +133,12 @@ class Store:
     Raises
     ------
     InputError
-        If another run holds it, or the table is none.
-    OSError
-        If it can't be made or written.
+        If it can't be made or written, another run holds it, or the table is none.
     """
 
     def __init__(self, directory: Path) -> None:
         self.directory, self.schedules = directory, directory / SCHEDULES
-        directory.mkdir(parents=True, exist_ok=True)
+        check_folder(directory)
         with _said(directory / TABLE):
             self._table = sqlite3.connect(directory / TABLE, timeout=0)
             try:

@@ -91,6 +91,14 @@ def test_plans_have_names_of_their_own_and_say_how_they_are_loaded(tmp_path, cap
         assert f'# mscclpp.ExecutionPlan("{tmp_path / line["file"]}", rank)' in lines
 
 
+@pytest.mark.parametrize("form", ["msccl", "nccl-tuner"])
+def test_a_file_in_place_of_the_folder_is_refused(form, tmp_path, capsys):
+    taken = tmp_path / "taken"
+    taken.touch()
+    assert main(["tune", "dgx1", "--format", form, "-o", str(taken)]) == 2
+    assert capsys.readouterr().err == f"tutti: {taken}: not a folder\n"
+
+
 def test_formats_without_ranges_are_refused(tmp_path, capsys):
     assert main(["tune", "ring:4", "--format", "listing", "-o", str(tmp_path)]) == 2
     said = capsys.readouterr().err

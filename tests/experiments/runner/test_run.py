@@ -384,7 +384,7 @@ def test_only_the_schedules_asked_for_are_kept(keep, count, tmp_path):
 
 def test_a_directory_that_cannot_be_written_is_said_before_anything_runs(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(NotADirectoryError):
+    with pytest.raises(InputError, match="file/out: can't be written: Not a directory"):
         go(write_config(tmp_path, 'name = "good"'), tmp_path / "file" / "out")
 
 
