@@ -30,9 +30,8 @@ import numpy as np
 
 from tutti.expansions.reversal import is_reversible
 from tutti.expansions.searched import SEARCHED
-from tutti.models.bfb.counting import workloads
+from tutti.models.bfb.counting import transitive_cost, workloads
 from tutti.models.bfb.kautz import has_intervals, kautz_cost, kautz_peaks
-from tutti.models.bfb.translations import transitive_cost
 from tutti.topologies.errors import Unsupported
 from tutti.topologies.families.expressions import Base, Both, Degree, Expression, LineGraph, Power, Product
 from tutti.topologies.families.products import self_loops

@@ -26,7 +26,6 @@ from tutti.models.all_to_all import Demand, McfOptions, solve_by_orbits
 from tutti.models.allreduce import pack, tree_network
 from tutti.models.bfb import workloads
 from tutti.models.bfb.kautz import kautz_cost
-from tutti.models.bfb.translations import balance, circulant_moves
 from tutti.models.bounds import lower_bounds
 from tutti.models.forestcoll.epochs import planned_schedule
 from tutti.schedules.collective import KINDS, Kind, collective
@@ -97,7 +96,6 @@ def _compile_bounds(text: str) -> None:
 def _compile_others() -> None:
     """Run what methods do on large networks, or when asked to."""
     parse_topology("least_circulant:6,16")  # searches its offsets
-    balance(circulant_moves(7, np.array([1, 2])))
     kautz_cost(2, 5)
     ring = parse_topology("ring:4")
     workloads(ring)  # by counting: as a method BFB solves a model on small networks

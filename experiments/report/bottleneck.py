@@ -31,7 +31,7 @@ from tutti.experiments.report.series import LOOKS
 from tutti.experiments.report.tables import TEXTS, Panel, counted, number
 from tutti.experiments.report.utilisation import Usages
 from tutti.experiments.show.drawing import Mark, link_names, marked, node_names
-from tutti.models.allreduce.bound import TREES, lp_bound
+from tutti.models.allreduce.optimum import TREES, lp_bound
 from tutti.models.bounds import Bound, best_bound, lower_bounds
 from tutti.schedules.collective import KINDS, Collective, Kind, collective
 from tutti.topologies.errors import TuttiError

@@ -3,9 +3,10 @@
 Read `model` first, linear program (A.1) as the paper has it, over a `demand`. Then read `certificate`, which
 proves an answer from both sides, and `optimum`, which solves the model and makes integers of its answer
 (`rounding`). At scale the program is reduced by symmetry (`reduction`) and solved by `columns` or by a
-`first_order` method; `orbits` chooses, and maps the paths of a few sources to all. `paths` makes paths of
-a flow and a schedule of paths. `method` is what a user runs. `bound` has the lower bound of every all-to-all,
-and `unicast_price` one with α. The folder `message_flow` has a second method, whose flows pay α.
+`first_order` method; `orbits` chooses, and maps the paths of a few sources to all. `paths` makes paths of a
+flow and a schedule of paths. `method` is what a user runs. `optimum` has the lower bound of every all-to-all,
+too, and `unicast_price` one with α. A second method, whose flows pay α, is `message_flow`; `message_program`
+has its linear program.
 """
 
 from tutti.models.all_to_all.certificate import FlowError, Interval, SourceFlow, lower_bound, upper_bound

@@ -14,13 +14,13 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from tutti.models.all_to_all.bound import bound_of
 from tutti.models.all_to_all.certificate import Interval, lower_bound, upper_bound
 from tutti.models.all_to_all.demand import Demand
 from tutti.models.all_to_all.optimum import (
     GAP,
     QUICK_VARIABLES,
     FlowOptimum,
+    bound_of,
     capped,
     num_variables,
     saturated_links,

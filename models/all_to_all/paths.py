@@ -19,7 +19,7 @@ from tutti.models.all_to_all.demand import Demand
 from tutti.schedules.collective import Collective
 from tutti.schedules.schedule import MOST_CHUNKS, Chunks, Clock, Routes, Schedule
 from tutti.topologies.errors import NoSchedule
-from tutti.topologies.exact import INT64_MAX, Int32Array, Int64Array, frozen, offsets_of
+from tutti.topologies.exact import INT64_MAX, Int32Array, Int64Array, IntArray, frozen, offsets_of
 from tutti.topologies.graphs.shortest_paths import Adjacency, shortest_routes
 from tutti.topologies.kernels import kernel
 
@@ -207,6 +207,44 @@ def _widest_links(graph: Adjacency, source: int, target: int, flow: Int64Array, 
     return length
 
 
+def chunks_of_paths(
+    collective: Collective, ends: IntArray, amounts: Int64Array, denominator: int
+) -> tuple[Chunks, Int64Array, Int64Array]:
+    """Return a table with a chunk for each path and for each item without one.
+
+    Parameters
+    ----------
+    collective
+        A collective with items from one rank to one rank.
+    ends
+        Shape (paths, 2): the ranks where each starts and ends.
+    amounts, denominator
+        The data of each path, in units of M.
+
+    Returns
+    -------
+    tuple
+        The table; the chunks of the paths, then of the items without one; and these items.
+
+    Raises
+    ------
+    NoSchedule
+        If there are more chunks than 32 bits count.
+    """
+    items = collective.items
+    item_of_pair = np.zeros((collective.num_ranks,) * 2, dtype=np.int64)
+    item_of_pair[items.start, items.end] = np.arange(len(items))
+    on_path = item_of_pair[ends[:, 0], ends[:, 1]]
+    rest = np.setdiff1d(np.arange(len(items)), on_path)
+    if len(ends) + len(rest) > MOST_CHUNKS:
+        raise NoSchedule(f"mcf: {len(ends) + len(rest)} chunks; allowed: at most {MOST_CHUNKS}")
+    share = items.share.reduced
+    whole = share.numerators[rest] * (denominator // share.denominator)
+    item, size = np.concatenate([on_path, rest]), np.concatenate([amounts, whole])
+    order = np.argsort(item, kind="stable")
+    return Chunks(item[order], size[order], denominator), np.argsort(order), rest
+
+
 def path_schedule(paths: PathFlow, collective: Collective) -> Schedule:
     """Return the flow schedule that sends every path's amount along it; its congestion is that of the paths.
 
@@ -225,32 +263,21 @@ def path_schedule(paths: PathFlow, collective: Collective) -> Schedule:
         If there are more chunks than 32 bits count.
     """
     topology, items = paths.demand.topology, collective.items
-    item_of_pair = np.full((topology.num_ranks,) * 2, -1, dtype=np.int64)
-    item_of_pair[items.start, items.end] = np.arange(len(items))
-    on_path = item_of_pair[paths.source, paths.target]
-    rest = np.setdiff1d(np.arange(len(items)), on_path)
-    if len(paths) + len(rest) > MOST_CHUNKS:
-        raise NoSchedule(f"mcf: {len(paths) + len(rest)} chunks; allowed: at most {MOST_CHUNKS}")
-    share = items.share.reduced
-    whole = share.numerators[rest] * (paths.denominator // share.denominator)
-    item, size = np.concatenate([on_path, rest]), np.concatenate([paths.amounts, whole])
-    order = np.argsort(item, kind="stable")
-    chunk_of = np.argsort(order)
+    ends = np.stack([paths.source, paths.target], axis=1)
+    chunks, chunk_of, rest = chunks_of_paths(collective, ends, paths.amounts, paths.denominator)
     away = rest[items.start[rest] != items.end[rest]]
-    extra_offsets, extra_links = shortest_routes(topology, items.start[away], items.end[away])
-    routes = Routes(
-        np.concatenate([paths.offsets, paths.offsets[-1] + extra_offsets[1:]]),
-        np.concatenate([paths.links, extra_links]),
-    )
+    extra = Routes(*shortest_routes(topology, items.start[away], items.end[away]))
+    routes = Routes.joined([Routes(paths.offsets, paths.links), extra])
     moved = np.concatenate([np.arange(len(paths)), len(paths) + np.searchsorted(rest, away)])
-    start, end = items.start[item[moved]], items.end[item[moved]]
+    item = chunks.item[chunk_of[moved]]
+    start, end = items.start[item], items.end[item]
     # Links stay busy: long routes share links with more others; pairs (s, t) of one s XOR t share no end.
     turn = np.lexsort((start, start ^ end, -np.diff(routes.offsets)))
     return Schedule(
         topology=topology,
         collective=collective,
         clock=Clock.FLOW,
-        chunks=Chunks(item[order], size[order], paths.denominator),
+        chunks=chunks,
         chunk=chunk_of[moved][turn],
         route=turn.astype(np.int32),
         routes=routes,

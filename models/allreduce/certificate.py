@@ -29,7 +29,7 @@ from tutti.models.all_to_all.rounding import common_parts
 from tutti.models.allreduce.cuts import BROADCAST, REDUCE, Arcs, Cuts, Half, routes_over_switches, throughput
 from tutti.models.solvers import Effort
 from tutti.topologies.errors import InputError, NoSchedule
-from tutti.topologies.exact import INT64_MAX, BoolArray, FloatArray, Int32Array, Int64Array
+from tutti.topologies.exact import INT64_MAX, BoolArray, FloatArray, Int64Array
 from tutti.topologies.topology import Topology
 
 NAMES = {BROADCAST: "out", REDUCE: "in"}
@@ -160,12 +160,8 @@ class ScaledSolution:
 
     Parameters
     ----------
-    tails, heads
-        int32, shape (arcs,).
-    roots
-        int64, shape (ranks,): x.
-    capacity
-        int64, shape (2, arcs): c^BC and c^RE.
+    halves
+        The networks of the broadcast and, turned round, of the reduction.
     theta
         The largest θ for which trees of weights θ x fit, exact.
     rate
@@ -174,13 +170,20 @@ class ScaledSolution:
         For each half, a set that keeps θ from being larger.
     """
 
-    tails: Int32Array
-    heads: Int32Array
-    roots: Int64Array
-    capacity: Int64Array
+    halves: tuple[Half, Half]
     theta: Fraction
     rate: Fraction
     broken: tuple[tuple[int, BoolArray], ...]
+
+    @property
+    def roots(self) -> Int64Array:
+        """int64, shape (ranks,): x."""
+        return self.halves[BROADCAST].roots
+
+    @property
+    def capacity(self) -> Int64Array:
+        """int64, shape (2, arcs): c^BC and c^RE."""
+        return np.stack([half.capacity for half in self.halves])
 
     @property
     def value(self) -> Fraction:
@@ -188,26 +191,26 @@ class ScaledSolution:
         return 1 / self.rate
 
 
-def shares_of(arcs: Arcs, whole: Sequence[int]) -> ScaledSolution:
+def shares_of(arcs: Arcs, whole: Sequence[int]) -> ScaledSolution | None:
     """Return the shares with these values of x, and of c^BC and c^RE of each arc in turn.
 
-    Raises
-    ------
-    InputError
-        If max-flows in 64 bits can't hold them.
+    None if max-flows in 64 bits can't hold them.
     """
     if sum(whole) > _MOST:
-        raise InputError("the solution's common denominator does not fit 64 bits")
-    ends, (roots, capacity) = (arcs.tails, arcs.heads), _split(arcs, whole)
-    found = {half: throughput(part) for half, part in enumerate(_halves(*ends, roots, capacity))}
-    theta = min(ratio for ratio, _ in found.values())
-    overload = _overload(arcs, capacity.sum(axis=0))
-    rate = theta * int(roots.sum()) / overload if overload else Fraction(0)  # all may have been rounded away
-    broken = tuple((half, inside) for half, (_, inside) in found.items() if inside is not None)
-    return ScaledSolution(*ends, roots, capacity, theta, rate, broken)
+        return None
+    halves = Half.both(arcs, whole)
+    try:
+        found = [throughput(half) for half in halves]
+    except InputError:
+        return None
+    theta = min(ratio for ratio, _ in found)
+    overload = _overload(arcs, halves[BROADCAST].capacity + halves[REDUCE].capacity)
+    rate = theta * int(halves[BROADCAST].roots.sum()) / overload if overload else Fraction(0)  # rounded away
+    broken = tuple((half, inside) for half, (_, inside) in enumerate(found) if inside is not None)
+    return ScaledSolution(halves, theta, rate, broken)
 
 
-def even_shares(arcs: Arcs) -> ScaledSolution:
+def even_shares(arcs: Arcs) -> ScaledSolution | None:
     """Return shares that always have a rate: equal roots, and each link divided evenly among its arcs.
 
     Whole numbers stand for shares of the largest bandwidth in 2^20ths, at least one.
@@ -217,26 +220,6 @@ def even_shares(arcs: Arcs) -> ScaledSolution:
     part = topology.bandwidth.floats / topology.bandwidth.floats.max() / np.maximum(uses, 1) * 2**20
     units = [max(1, int(min(part[list(route)]))) for route in arcs.routes]
     return shares_of(arcs, [*[1] * topology.num_ranks, *np.repeat(units, 2).tolist()])
-
-
-def halves(shares: ScaledSolution) -> Iterator[Half]:
-    """Yield the broadcast's network and the reduction's, the latter turned round."""
-    return _halves(shares.tails, shares.heads, shares.roots, shares.capacity)
-
-
-def halves_of(arcs: Arcs, whole: Sequence[int]) -> Iterator[Half]:
-    """Yield the same networks for values as `shares_of` takes them."""
-    return _halves(arcs.tails, arcs.heads, *_split(arcs, whole))
-
-
-def _split(arcs: Arcs, whole: Sequence[int]) -> tuple[Int64Array, Int64Array]:
-    values, ranks = np.array(whole, dtype=np.int64), arcs.topology.num_ranks
-    return values[:ranks], np.stack([values[ranks::2], values[ranks + 1 :: 2]])
-
-
-def _halves(tails: Int32Array, heads: Int32Array, roots: Int64Array, capacity: Int64Array) -> Iterator[Half]:
-    yield Half(tails, heads, capacity[BROADCAST], roots)
-    yield Half(heads, tails, capacity[REDUCE], roots)
 
 
 def _overload(arcs: Arcs, capacity: Int64Array) -> Fraction:
@@ -293,7 +276,9 @@ class TreeOptimum:
 def proven_optimum(
     arcs: Arcs, cuts: Cuts, whole: Sequence[int], duals: tuple[Sequence[int], Sequence[int]], effort: Effort
 ) -> TreeOptimum | None:
-    """Return the bounds by a solution of (B.5) from both sides; None if its duals prove nothing.
+    """Return the bounds by a solution of (B.5) from both sides; None if it proves nothing.
+
+    Its duals may prove nothing, and its numbers may be longer than max-flows in 64 bits can hold.
 
     Parameters
     ----------
@@ -304,20 +289,16 @@ def proven_optimum(
         The dual side, as `cut_proof` takes it: weights and lengths.
     effort
         The effort so far.
-
-    Raises
-    ------
-    InputError
-        If max-flows in 64 bits can't hold the numbers.
     """
     proof = cut_proof(arcs.topology, cuts, *duals)
-    if proof is None:
+    shares = None if proof is None else shares_of(arcs, whole)
+    if proof is None or shares is None:
         return None
-    shares = shares_of(arcs, whole)
     found = TreeOptimum(arcs, shares, proof, effort) if shares.rate else None
     if found is None or found.gap > CLOSE:
-        even = TreeOptimum(arcs, even_shares(arcs), proof, effort)
-        found = even if found is None or even.upper < found.upper else found
+        even = even_shares(arcs)
+        if even is not None and (found is None or even.value < found.upper):
+            found = TreeOptimum(arcs, even, proof, effort)
     return found
 
 

@@ -194,6 +194,21 @@ class Half:
     capacity: Int64Array
     roots: Int64Array
 
+    @classmethod
+    def both(cls, arcs: Arcs, whole: Sequence[int]) -> tuple[Half, Half]:
+        """Return the broadcast's network and the reduction's, the latter turned round.
+
+        Parameters
+        ----------
+        arcs
+            The arcs.
+        whole
+            x, then c^BC and c^RE of each arc in turn.
+        """
+        values, ranks = np.array(whole, dtype=np.int64), arcs.topology.num_ranks
+        roots, tails, heads = values[:ranks], arcs.tails, arcs.heads
+        return cls(tails, heads, values[ranks::2], roots), cls(heads, tails, values[ranks + 1 :: 2], roots)
+
     def network(self, arcs_by: int = 1, roots_by: int = 1) -> DinicNetwork:
         """Return the flow network with node N for s, capacities and roots scaled."""
         source, some = len(self.roots), np.flatnonzero(self.roots)

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -49,7 +49,7 @@ from tutti.schedules.intervals import PartTransfers, in_parts, sums_sent
 from tutti.schedules.method import Method, Problem
 from tutti.schedules.schedule import Schedule
 from tutti.topologies.errors import NoSchedule
-from tutti.topologies.exact import FloatArray, Int32Array, Int64Array
+from tutti.topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array
 from tutti.topologies.graphs.shortest_paths import diameter, hop_distances
 from tutti.topologies.graphs.symmetry import automorphisms, drawn_subgroup
 from tutti.topologies.kernels import now
@@ -201,73 +201,61 @@ class _FewSumsProgram:
     steps: int
     known: dict[tuple[Any, ...], cp_model.IntVar] = field(default_factory=dict)
 
-    @property
-    def size(self) -> int:
-        """The approximate number of products of two variables."""
-        topology, often = self.topology, len(self.alike.nodes)
-        return self.steps * topology.num_links * topology.num_ranks // often
-
-    @cached_property
-    def model(self) -> cp_model.CpModel:
-        """The constraints for CP-SAT, without an objective."""
+    def __post_init__(self) -> None:
+        """Make the constraints for CP-SAT, without an objective."""
         from ortools.sat.python import cp_model  # slow to import
 
-        model = cp_model.CpModel()
+        self.model, self._hops = cp_model.CpModel(), hop_distances(self.topology)
         own = self.alike.of_node == np.arange(self.topology.num_nodes)
         for rank in np.flatnonzero(own).tolist():
             for step in range(1, self.steps + 1):
-                self._goes_on(model, step, rank)
+                self._goes_on(step, rank)
             for source in range(self.topology.num_ranks):
-                model.add(self._has(model, self.steps, rank, source) == 1)
-        return model
+                self.model.add(self._has(self.steps, rank, source) == 1)
 
-    def _var(self, model: cp_model.CpModel, *key: Any) -> cp_model.IntVar:
+    def _var(self, *key: Any) -> cp_model.IntVar:
         if key not in self.known:
-            self.known[key] = model.new_bool_var(str(key))
+            self.known[key] = self.model.new_bool_var(str(key))
         return self.known[key]
 
-    def _sends(self, model: cp_model.CpModel, step: int, link: int) -> cp_model.IntVar:
-        return self._var(model, "sends", step, int(self.alike.of_link[link]))
+    def _sends(self, step: int, link: int) -> cp_model.IntVar:
+        return self._var("sends", step, int(self.alike.of_link[link]))
 
-    def _has(self, model: cp_model.CpModel, step: int, rank: int, source: int) -> Any:
+    def _has(self, step: int, rank: int, source: int) -> Any:
         """Return the variable, or 1 or 0 where that is known."""
         if not step:
             return int(rank == source)
         if self._hops[source, rank] > step:
             return 0
-        return self._var(model, "has", step, int(self.alike.of_pair[rank, source]))
+        return self._var("has", step, int(self.alike.of_pair[rank, source]))
 
-    @cached_property
-    def _hops(self) -> Int32Array:
-        return hop_distances(self.topology)
-
-    def _goes_on(self, model: cp_model.CpModel, step: int, rank: int) -> None:
+    def _goes_on(self, step: int, rank: int) -> None:
         """Add the sum that a rank has after a step."""
         into = np.flatnonzero(self.topology.target == rank).tolist()
-        kept = self._var(model, "kept", step, rank)
-        arriving = [self._sends(model, step, link) for link in into]
-        model.add_bool_or([kept, *arriving])
+        kept = self._var("kept", step, rank)
+        arriving = [self._sends(step, link) for link in into]
+        self.model.add_bool_or([kept, *arriving])
         for source in range(self.topology.num_ranks):
-            before = self._has(model, step - 1, rank, source)
+            before = self._has(step - 1, rank, source)
             held: list[tuple[cp_model.IntVar, Any, tuple[Any, ...]]] = [
-                (kept, before, ("kept", rank, source))
+                (kept, before, ("both", step, "kept", rank, source))
             ]
             for sends, link in zip(arriving, into, strict=True):
-                tail, number = int(self.topology.source[link]), int(self.alike.of_place[link, source])
-                held.append((sends, self._has(model, step - 1, tail, source), ("sent", number)))
-            total = sum(self._both(model, one, other, (step, *key)) for one, other, key in held)
-            model.add(self._has(model, step, rank, source) == total)
+                before = self._has(step - 1, int(self.topology.source[link]), source)
+                held.append((sends, before, ("both", step, "sent", int(self.alike.of_place[link, source]))))
+            total = sum(self._both(*each) for each in held)
+            self.model.add(self._has(step, rank, source) == total)
 
-    def _both(self, model: cp_model.CpModel, one: cp_model.IntVar, other: Any, key: tuple[Any, ...]) -> Any:
+    def _both(self, one: cp_model.IntVar, other: Any, key: tuple[Any, ...]) -> Any:
         """Return the product of two variables, or of one and a known number."""
         if isinstance(other, int):
             return one if other else 0
-        if ("both", *key) not in self.known:
-            both = self._var(model, "both", *key)
-            model.add_bool_or([one.negated(), other.negated(), both])
-            model.add_implication(both, one)
-            model.add_implication(both, other)
-        return self.known["both", *key]
+        if key not in self.known:
+            both = self._var(*key)
+            self.model.add_bool_or([one.negated(), other.negated(), both])
+            self.model.add_implication(both, one)
+            self.model.add_implication(both, other)
+        return self.known[key]
 
     @cached_property
     def evenly(self) -> Any:
@@ -293,7 +281,7 @@ class _FewSumsProgram:
         )
 
     def _messages(self, step: int, links: Iterable[int]) -> Any:
-        return sum(self._sends(self.model, step, link) for link in links)
+        return sum(self._sends(step, link) for link in links)
 
     @cached_property
     def _links(self) -> list[list[int]]:
@@ -310,11 +298,12 @@ class _FewSumsProgram:
             def on_solution_callback(self) -> None:
                 values.append({key: int(self.value(var)) for key, var in known.items()})
 
-        model, hints = self.model, start.everywhere if start else {}
+        model = self.model
         model.clear_hints()
-        for key, var in known.items():
-            if key in hints:
-                model.add_hint(var, hints[key])
+        hints = ((var, start.hint(key)) for key, var in known.items()) if start else ()
+        for var, value in hints:
+            if value is not None:
+                model.add_hint(var, value)
         model.minimize(least)
         solver = cp_model.CpSolver()
         solver.parameters.max_time_in_seconds = max(seconds, LEAST_SECONDS)
@@ -334,12 +323,20 @@ class _Solution:
     @cached_property
     def load(self) -> FloatArray:
         """Shape (steps, orbits): the load of each link, in vectors on the fastest one."""
-        program, orbits = self.program, self.program.orbits
-        sends = [
-            [self.values["sends", step, link] for link in program.alike.of_link.tolist()]
-            for step in range(1, program.steps + 1)
-        ]
-        return np.stack([np.bincount(orbits.of, step, len(orbits.load)) for step in sends]) * orbits.load
+        orbits = self.program.orbits
+        steps = [np.bincount(orbits.of, sends, len(orbits.load)) for sends, _ in self._steps]
+        return np.stack(steps) * orbits.load
+
+    @property
+    def _steps(self) -> Iterator[tuple[Int64Array, BoolArray]]:
+        """Of each step, how often each link sends, and whether each rank keeps its sum."""
+        alike = self.program.alike
+        for step in range(1, self.program.steps + 1):
+            sends = np.array([self.values["sends", step, link] for link in alike.of_link.tolist()])
+            yield (
+                sends,
+                np.array([self.values["kept", step, rank] for rank in alike.of_node.tolist()], np.bool_),
+            )
 
     @cached_property
     def alone(self) -> float:
@@ -349,28 +346,18 @@ class _Solution:
     @property
     def sent(self) -> PartTransfers:
         """The transfers of the solution."""
-        alike, steps = self.program.alike, []
-        for step in range(1, self.program.steps + 1):
-            sends = [self.values["sends", step, number] for number in alike.of_link.tolist()]
-            kept = np.array([self.values["kept", step, rank] for rank in alike.of_node.tolist()], np.bool_)
-            steps.append((np.flatnonzero(sends), kept))
+        steps = [(np.flatnonzero(sends), kept) for sends, kept in self._steps]
         return sums_sent(self.program.topology, steps)
 
-    @cached_property
-    def everywhere(self) -> dict[tuple[Any, ...], int]:
-        """Values for a program without symmetries."""
-        alike, found = self.program.alike, dict[tuple[Any, ...], int]()
-        pairs, links, orbit = alike.of_pair, alike.of_link, alike.of_node
-        for key, value in self.values.items():
-            what, step, last = key[0], key[1], key[-1]
-            if what == "sends":
-                found.update({(what, step, link): value for link in np.flatnonzero(links == last).tolist()})
-            elif what == "has":
-                where = np.argwhere(pairs == last)
-                found.update({(what, step, rank * len(orbit) + s): value for rank, s in where.tolist()})
-            elif what == "kept":
-                found.update({(what, step, rank): value for rank in np.flatnonzero(orbit == last).tolist()})
-        return found
+    def hint(self, key: tuple[Any, ...]) -> int | None:
+        """Return the value here of a variable of the program without symmetries; None if it has none."""
+        alike, (what, step, *_, last) = self.program.alike, key
+        orbits: dict[str, Any] = {
+            "sends": alike.of_link,
+            "has": alike.of_pair.ravel(),
+            "kept": alike.of_node,
+        }
+        return self.values.get((what, step, int(orbits[what][last]))) if what in orbits else None
 
 
 @dataclass(eq=False)
@@ -523,6 +510,13 @@ class _FewSumsSearch:
         bytes_ = found.load * vector if found.solutions else np.inf
         return found.steps * float(max(topology.alpha)) + bytes_, found.load
 
+    def _program(self, alike: _Symmetries, steps: int) -> _FewSumsProgram | None:
+        """Return the program for solutions with some symmetries; None if it would be too large."""
+        topology = self.problem.topology
+        products = steps * topology.num_links * topology.num_ranks // len(alike.nodes)
+        too_large = products > TUNING.products
+        return None if too_large else _FewSumsProgram(topology, alike, self.orbits, steps)
+
     def explore(self) -> None:
         """Look for even loads, under random symmetries."""
         ended, topology = set[bytes](), self.problem.topology
@@ -534,15 +528,15 @@ class _FewSumsSearch:
                 continue
             ended.add(np.sort(alike.of_link).tobytes())
             for mixture in self.mixtures:
-                program = _FewSumsProgram(topology, alike, self.orbits, mixture.steps)
-                if program.size <= TUNING.products:
+                program = self._program(alike, mixture.steps)
+                if program is not None:
                     self._solve(mixture, program, program.evenly)
 
     def improve(self, mixture: _Mixture) -> None:
         """Look for even loads without symmetries, and for cheap solutions while there are some."""
-        whole = _FewSumsProgram(self.problem.topology, self.all_.trivial, self.orbits, mixture.steps)
+        whole = self._program(self.all_.trivial, mixture.steps)
         programs = list(dict.fromkeys(solution.program for solution in mixture.solutions))
-        if whole.size <= TUNING.products:
+        if whole is not None:
             self._solve(mixture, whole, whole.evenly, mixture.best)
             programs.append(whole)
         closed = 0

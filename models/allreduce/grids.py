@@ -36,7 +36,7 @@ from tutti.models.allreduce.spanning_trees import Packing, centred, packing_of
 from tutti.models.solvers.compiled import CompiledModel
 from tutti.models.solvers.highs import HighsOptions
 from tutti.models.solvers.solving import solve
-from tutti.topologies.exact import Int32Array, Int64Array
+from tutti.topologies.exact import FloatArray, Int32Array, Int64Array
 from tutti.topologies.graphs.strength import Graph
 from tutti.topologies.trees.forest import Forest, heights, rerooted
 
@@ -220,22 +220,22 @@ def _tally(row: Int64Array, column: Int64Array, shape: tuple[int, int]) -> Int64
     return np.bincount(row * shape[1] + column, minlength=shape[0] * shape[1]).reshape(shape)
 
 
+def _counts(kinds: _Kinds) -> FloatArray:
+    """Return the edges and leaves of each kind by orbit, and a last row of ones: the trees."""
+    return np.concatenate([kinds.edges, kinds.leaves, np.ones((len(kinds.height), 1))], axis=1).T
+
+
 def _most_leaves(kinds: _Kinds, orbits: _GridOrbits, share: Fraction) -> float | None:
     """Return the largest θ if trees may be taken in any shares; None if no mix loads all edges equally."""
     from scipy.sparse import csr_array
 
-    weights = np.concatenate([kinds.edges, kinds.leaves], axis=1).T / 1.0
-    theta = np.concatenate([np.zeros(len(orbits.edges)), -float(share) * orbits.links / 1.0])
-    matrix = np.concatenate([weights, theta[:, None]], axis=1)
-    matrix = np.concatenate([matrix, [[1.0] * len(kinds.height) + [0.0]]])
-    exact = np.append(orbits.edges * float(share), np.zeros(len(orbits.links)))
-    most = np.append(orbits.edges * float(share), np.full(len(orbits.links), np.inf))
+    edges, links = orbits.edges * float(share), len(orbits.links)
+    theta = np.concatenate([np.zeros(len(edges)), -float(share) * orbits.links, [0.0]])
+    matrix = csr_array(np.column_stack([_counts(kinds), theta]))
     cost = np.append(np.zeros(len(kinds.height)), 1.0)
-    model = CompiledModel.of_matrix(
-        "leaves", csr_array(matrix), cost, np.append(exact, 1), np.append(most, 1), maximize=True
-    )
-    found = solve(model, "highs", HighsOptions())
-    return None if found.objective is None else found.objective
+    lower, upper = (np.concatenate([edges, np.full(links, end), [1.0]]) for end in (0.0, np.inf))
+    model = CompiledModel.of_matrix("leaves", matrix, cost, lower, upper, maximize=True)
+    return solve(model, "highs", HighsOptions()).objective
 
 
 def _times(
@@ -257,10 +257,9 @@ def _times(
     part, total = share
     edges = np.array([int(count) * part * total for count in orbits.edges.tolist()], dtype=np.int64)
     least = theta * float(part * total) * orbits.links
-    matrix = np.concatenate([kinds.edges, kinds.leaves, np.ones((len(kinds.height), 1))], axis=1).T
     lower = np.concatenate([edges, least, [total]])
     upper = np.concatenate([edges, np.full(len(least), np.inf), [total]])
-    model = CompiledModel.of_matrix("grid", csr_array(matrix / 1.0), kinds.height / total, lower, upper)
+    model = CompiledModel.of_matrix("grid", csr_array(_counts(kinds)), kinds.height / total, lower, upper)
     model = replace(model, integer=np.ones(model.num_columns, dtype=np.bool_))
     values = solve(model, "highs", HighsOptions(relative_gap=0.02, time_limit=30.0)).values
     if values is None:

@@ -6,7 +6,7 @@ maximizes Σx; the time is M / Σx. `models.allreduce.optimum` solves it exactly
 `trees` makes whole trees of the solution and a schedule. Without a number of trees the schedule's congestion
 is the optimum's itself. It is optimal among tree schedules, and among all schedules if the partition bound is
 as large. For a given size, on networks without switches, messages get times (`lp_timed`), on trees of an
-optimum that divides links evenly (`balanced_optimum`).
+optimum that divides links evenly (`optimum.balanced_shares`).
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from tutti.models.allreduce.balanced_optimum import balanced_shares
 from tutti.models.allreduce.certificate import CLOSE, PROGRAM, TreeOptimum
 from tutti.models.allreduce.lp_timed import can_be_timed, timed_schedule
-from tutti.models.allreduce.optimum import WAYS, allreduce_optimum
+from tutti.models.allreduce.optimum import WAYS, allreduce_optimum, balanced_shares
 from tutti.models.allreduce.trees import (
     FEW,
     HalfTrees,

@@ -46,9 +46,9 @@ from tutti.models.allreduce.certificate import PROGRAM, TreeOptimum, proven_opti
 from tutti.models.allreduce.cuts import BROADCAST, REDUCE, Arcs, Cuts
 from tutti.models.allreduce.vertex import basic_solution
 from tutti.models.solvers import CompiledModel, Effort, SolverResult, compile_model, solve
-from tutti.topologies.errors import InputError, NoSchedule
+from tutti.topologies.errors import NoSchedule
 from tutti.topologies.exact import Int64Array
-from tutti.topologies.graphs.shortest_paths import Route
+from tutti.topologies.graphs.shortest_paths import Route, nearest_first
 from tutti.topologies.kernels import now
 from tutti.topologies.topology import Topology
 
@@ -260,10 +260,7 @@ def _exact_optimum(
     x, y = found
     sign = [1 if place < topology.num_links else -1 for place in range(len(read.rows))]
     values, duals = [x[c] for c in read.columns], [s * y[r] for s, r in zip(sign, read.rows, strict=True)]
-    try:
-        return _proven(topology, values, duals, effort)
-    except InputError:  # numbers beyond 64 bits
-        return None
+    return _proven(topology, values, duals, effort)
 
 
 def _proven(
@@ -307,9 +304,11 @@ def _shares(topology: Topology, values: Sequence[int]) -> tuple[Arcs, list[int]]
         return arcs, list(values)
     halves = np.array(values[ranks : ranks + 2 * len(pairs)], dtype=object).reshape(-1, 2)
     flow = np.array(values[ranks + 2 * len(pairs) :], dtype=object).reshape(ranks, -1)
+    links = zip(topology.source.tolist(), topology.target.tolist(), strict=True)
+    out_of, _ = incidence(topology.num_nodes, links)
     capacity: dict[Route, list[int]] = {}
     for (alpha, beta), wanted in zip(pairs, halves.tolist(), strict=True):
-        while sum(wanted) and (path := _path(topology, flow[alpha], alpha, beta)):
+        while sum(wanted) and (path := _path(topology, out_of, flow[alpha], alpha, beta)):
             part = min(sum(wanted), *(flow[alpha][link] for link in path))
             flow[alpha][path] -= part
             taken = min(wanted[BROADCAST], part), part - min(wanted[BROADCAST], part)
@@ -323,18 +322,8 @@ def _shares(topology: Topology, values: Sequence[int]) -> tuple[Arcs, list[int]]
     return arcs, [*values[:ranks], *(part for route in arcs.routes for part in capacity.get(route, (0, 0)))]
 
 
-def _path(topology: Topology, left: Any, alpha: int, beta: int) -> list[int]:
+def _path(topology: Topology, out_of: list[list[int]], left: Any, alpha: int, beta: int) -> list[int]:
     """Return the links of a shortest path with flow left on each of its links; none if there is no path."""
-    into: dict[int, int] = {alpha: -1}
-    nodes = [alpha]
-    for node in nodes:
-        for link in np.flatnonzero((topology.source == node) & (left > 0)).tolist():
-            head = int(topology.target[link])
-            if head not in into:
-                into[head] = link
-                nodes.append(head)
-    path, node = [], beta
-    while node in into and into[node] >= 0:
-        path.append(into[node])
-        node = int(topology.source[into[node]])
-    return path[::-1]
+    lengths = [1 if amount > 0 else math.inf for amount in left.tolist()]
+    reached = nearest_first(out_of, topology.target.tolist(), lengths, [(0, alpha, ())], by_links=True)
+    return next((list(route) for _, node, route in reached if node == beta), [])

@@ -6,14 +6,32 @@ solution violates are found by max-flow, and the routes that its lengths leave t
 again, until there are none. The solver's basis then gives the vertex in rationals. From it follow, in
 integers, a lower bound on the time (`cut_proof`) and capacities and roots whose trees take exactly this time
 (`ScaledSolution`). Where the two differ, they are an interval that is still valid.
+
+**The optimum that is best for messages in time** (`balanced_shares`) is one in which as many links as
+possible serve both halves equally. A vertex of (B.5) tends to give each link to one half, and its trees must
+take detours. Low trees leave by every link, and a link that serves both halves has something to send at any
+time. So a second program maximizes
+
+.. math::
+
+    Σ_a m_a + 4 A \min_a m_a / r_a, \qquad m_a = \min(c^{BC}_a, c^{RE}_a)
+
+over the optima of the first, where A is the number of arcs and r_a a bandwidth over the least, rounded. It is
+solved from cut to cut too, and counts only if its vertex, in rationals, attains the optimum exactly.
+
+**The bound** ``lp`` of allreduce (`lp_bound`) is weighted cuts and lengths; proof in ``docs/proofs.md``. It
+bounds schedules that reduce up trees and broadcast down trees over switches that only forward. B.7 does not
+prove that no other allreduce is faster, so it counts as a bound on all only where the partition bound is as
+large.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import Any
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,22 +42,37 @@ from tutti.models.allreduce.certificate import (
     TreeOptimum,
     WeightedCut,
     crossed,
-    halves_of,
     on_grid,
     proven_optimum,
+    shares_of,
     tightest,
     whole_solutions,
 )
-from tutti.models.allreduce.cuts import Arcs, CutProgram, Cuts, broken_cuts, master, routes_over_switches
+from tutti.models.allreduce.cuts import (
+    Arcs,
+    CutProgram,
+    Cuts,
+    Half,
+    broken_cuts,
+    master,
+    routes_over_switches,
+    whole_bandwidths,
+)
 from tutti.models.allreduce.vertex import basic_solution
+from tutti.models.bounds.bound import ASKED_SECONDS, SECONDS_PER_BYTE, Bound
 from tutti.models.solvers import Effort, SolverResult, Start, find_backend, solve
+from tutti.models.solvers.compiled import CompiledModel
 from tutti.models.solvers.options import Feature
 from tutti.models.solvers.outcome import TOLERANCE
 from tutti.models.solvers.registry import refuse_too_large
+from tutti.schedules.collective import Collective, Kind
 from tutti.topologies.errors import InputError, NoSchedule, Unsupported
-from tutti.topologies.exact import FloatArray
+from tutti.topologies.exact import BoolArray, FloatArray, json_number
 from tutti.topologies.kernels import now
 from tutti.topologies.topology import Topology
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 WAYS = ("auto", "model", "cuts")
 
@@ -155,7 +188,7 @@ class _CutSearch:
             if not ended and self.extend():
                 continue
             found = self.proven()
-            if found.exact or ended or not self.learn(found.shares):
+            if found.exact or ended or not _added(self.cuts, found.shares.broken):
                 return found
 
     @property
@@ -189,20 +222,11 @@ class _CutSearch:
     def extend(self) -> bool:
         """Add the cuts and routes that the solution needs; return whether there were any."""
         begin, (x, y) = now(), self._solution
-        near = on_grid(x, FINE)
-        parts = list(halves_of(self.arcs, near))
+        broken = _broken(self.arcs, x)
         more = self.topology.num_switches > 0 and self._add_routes(y)
-        slack = max(1, int(TOLERANCE * sum(near[: self.topology.num_ranks])))
-        for half, part in enumerate(parts):
-            for inside in broken_cuts(part, slack):
-                more |= self.cuts.add(half, inside)
+        more |= _added(self.cuts, broken)
         self.effort.build_s += now() - begin
         return more
-
-    def learn(self, shares: ScaledSolution) -> bool:
-        """Add the cuts that keep a solution's trees from fitting; return whether any was new."""
-        added = [self.cuts.add(half, inside) for half, inside in shares.broken]
-        return any(added)
 
     def _add_routes(self, duals: FloatArray) -> bool:
         """Add a shortest route for each pair that is crossed by more weight than the route is long."""
@@ -245,10 +269,7 @@ class _CutSearch:
             return None
         x, y = exact
         columns = self.topology.num_ranks + 2 * len(self.arcs)
-        try:
-            return self._optimum([*x, *[0] * (columns - len(x))], y)
-        except InputError:  # numbers beyond 64 bits
-            return None
+        return self._optimum([*x, *[0] * (columns - len(x))], y)
 
     def _optimum(self, x: Sequence[int], y: Sequence[int]) -> TreeOptimum | None:
         links = self.topology.num_links
@@ -260,3 +281,164 @@ def _padded(values: FloatArray, count: int) -> FloatArray:
     padded = np.zeros(count)
     padded[: len(values)] = np.maximum(values, 0.0)
     return padded
+
+
+def _broken(arcs: Arcs, values: FloatArray) -> list[tuple[int, BoolArray]]:
+    """Return halves and cuts that a solver's x, c^BC and c^RE break by more than its tolerance."""
+    near = on_grid(values, FINE)
+    slack = max(1, int(TOLERANCE * sum(near[: arcs.topology.num_ranks])))
+    return [
+        (half, inside)
+        for half, part in enumerate(Half.both(arcs, near))
+        for inside in broken_cuts(part, slack)
+    ]
+
+
+def _added(cuts: Cuts, found: Iterable[tuple[int, BoolArray]]) -> bool:
+    """Add halves and cuts; return whether any is new."""
+    added = [cuts.add(half, inside) for half, inside in found]
+    return any(added)
+
+
+def balanced_shares(optimum: TreeOptimum, solver: str) -> ScaledSolution | None:
+    """Return exact shares that attain the optimum and divide links evenly; None if none are found.
+
+    Parameters
+    ----------
+    optimum
+        An exact optimum.
+    solver
+        A name in ``tutti list solvers``.
+
+    Examples
+    --------
+    >>> from tutti.topologies.families.grids import ring
+    >>> found = balanced_shares(allreduce_optimum(ring(4)), "highs")
+    >>> bool((found.capacity[0] == found.capacity[1]).all())
+    True
+    """
+    arcs, topology = optimum.arcs, optimum.arcs.topology
+    cuts = Cuts.of(topology, ())
+    _added(cuts, [(cut.half, cut.inside) for cut in optimum.proof.cuts])
+    while True:  # measured: one program, on networks of 9 to 16 ranks
+        program = _BalancedProgram(optimum, cuts)
+        result = solve(program.model, solver, find_backend(solver, [Feature.LP]).options())
+        if result.values is None:
+            return None
+        if _added(cuts, _broken(arcs, np.maximum(result.values[: topology.num_ranks + 2 * len(arcs)], 0.0))):
+            continue
+        shares = _balanced_vertex(optimum, program, result)
+        if shares is None or (shares.theta == 1 and shares.rate == optimum.shares.rate):
+            return shares
+        if not _added(cuts, shares.broken):
+            return None
+
+
+class _BalancedProgram:
+    """Maximize Σm + 4 A z, m no more than either capacity, over what (B.5) allows with its optimal Σx."""
+
+    def __init__(self, optimum: TreeOptimum, cuts: Cuts) -> None:
+        arcs, topology = optimum.arcs, optimum.arcs.topology
+        count, ranks = len(arcs), topology.num_ranks
+        first = master(arcs, cuts)
+        numerators = topology.bandwidth.numerators
+        unit = Fraction(int(np.gcd.reduce(numerators)), topology.bandwidth.denominator)
+        sum_of_roots = optimum.shares.rate / unit
+        wide = np.array([numerators[list(route)].min() for route in arcs.routes])
+        ratio = np.minimum(np.rint(wide / wide.min()), 16.0)  # else only the narrowest links would matter
+        self.matrix = _balanced_matrix(first.matrix, ranks, ratio)
+        right = np.zeros(self.matrix.shape[0])
+        right[: topology.num_links] = whole_bandwidths(topology) / first.scale
+        right[-1] = -float(sum_of_roots) / first.scale
+        self.cost = np.repeat([0, 1, 4 * count], [ranks + 2 * count, count, 1])
+        self.model = CompiledModel.of_matrix(
+            "allreduce-central", self.matrix, self.cost, -np.inf, right, maximize=True
+        )
+        denominator = sum_of_roots.denominator
+        self.right: list[int] = [0] * len(right)
+        self.right[: topology.num_links] = [denominator * int(b) for b in whole_bandwidths(topology)]
+        self.right[-1] = -sum_of_roots.numerator
+
+
+def _balanced_matrix(first: csr_array, ranks: int, ratio: FloatArray) -> csr_array:
+    """Return the first program's rows, m - c <= 0 twice and r z - m <= 0 for each arc, and -Σx <= ...."""
+    from scipy.sparse import coo_array, csr_array, vstack
+
+    count = len(ratio)
+    columns = ranks + 3 * count + 1
+    wide = csr_array((first.data, first.indices, first.indptr), shape=(first.shape[0], columns))
+    arc, one = np.arange(count), np.ones(count)
+    least = ranks + 2 * count + arc
+    entries = [
+        *((half + 3 * arc, least, one) for half in range(2)),
+        *((half + 3 * arc, ranks + 2 * arc + half, -one) for half in range(2)),
+        (2 + 3 * arc, np.full(count, columns - 1), ratio),
+        (2 + 3 * arc, least, -one),
+        (np.full(ranks, 3 * count), np.arange(ranks), -np.ones(ranks)),
+    ]
+    row, column, value = (np.concatenate(parts) for parts in zip(*entries, strict=True))
+    more = coo_array((value, (row, column)), shape=(3 * count + 1, columns))
+    stacked: Any = vstack([wide, more])
+    return csr_array(stacked)
+
+
+def _balanced_vertex(
+    optimum: TreeOptimum, program: _BalancedProgram, result: SolverResult
+) -> ScaledSolution | None:
+    """Return the shares that the solver's basis means; None if that is no vertex in whole numbers."""
+    exact = basic_solution(program.matrix, result.basis, program.right, program.cost.tolist())
+    arcs = optimum.arcs
+    return None if exact is None else shares_of(arcs, exact[0][: arcs.topology.num_ranks + 2 * len(arcs)])
+
+
+TREES, ANY = "tree schedules", "any schedule"
+"""Values of ``scope`` in the bound's certificate: the schedules for which it is a bound."""
+
+
+def lp_bound(
+    topology: Topology, collective: Collective, partition: Bound | None, *, asked: bool = False
+) -> Bound | None:
+    """Return the bound, with the exact optimum of (B.5) as its value, or a lower one that was proven in time.
+
+    Parameters
+    ----------
+    topology, collective
+        The problem.
+    partition
+        Its partition bound, whose parts are tried first.
+    asked
+        Whether to solve it for any network, in at most `ASKED_SECONDS`.
+
+    Returns
+    -------
+    Bound or None
+        None if the collective is no allreduce in one group of all ranks, or the network is too large to solve
+        it unasked, or nothing was proven in time, or its numbers do not fit 64 bits.
+    """
+    if collective.kind is not Kind.ALLREDUCE or collective.groups is not None:
+        return None
+    if not asked and not is_small(topology):
+        return None
+    parts = partition.certificate["parts"] if partition else ()
+    try:
+        limit = ASKED_SECONDS if asked else 10.0  # measured: below 1 s on networks that are small
+        found = allreduce_optimum(topology, parts, time_limit=limit, by="cuts")
+    except (InputError, NoSchedule):  # numbers beyond 64 bits, or no time: the other bounds must suffice
+        return None
+    offered = zip(topology.bandwidth, found.proof.lengths, strict=True)
+    capacity = sum((b * length for b, length in offered), Fraction(0))
+    certificate: dict[str, Any] = {
+        "scope": TREES,
+        "attained": found.exact,
+        "crossed": json_number(found.lower * capacity),
+        "capacity": json_number(capacity),
+        **found.proof.document(),
+    }
+    if partition is not None and partition.value >= found.lower:
+        certificate |= {"scope": ANY, "partition": dict(partition.certificate)}
+    return Bound("lp", found.lower, SECONDS_PER_BYTE, certificate)
+
+
+def is_small(topology: Topology) -> bool:
+    """Return whether the bound is found unasked, by the ranks, direct links and pairs that switches join."""
+    return topology.num_ranks <= 64 and len(Arcs.of(topology)) <= 2000

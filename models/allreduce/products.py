@@ -60,6 +60,8 @@ from tutti.topologies.graphs.strength import Graph
 from tutti.topologies.trees.forest import Forest, rerooted
 
 Factors = tuple[Graph, Graph]
+Run = list[tuple[Fraction, int]]
+"""Weights laid along a line from 0 on, and what has them."""
 
 
 def factors(graph: Graph) -> Factors | None:
@@ -162,20 +164,16 @@ def _trees(
     The spines, copy by copy, and the combs are laid along [0, 1) each; where pieces overlap they are joined.
     """
     back, teeth = forests[spine], forests[1 - spine]
-    ends = [_ends(np.tile(back.weight, sizes[1 - spine])), _ends(teeth.weight)]
-    cuts = sorted({*ends[0], *ends[1]})
-    here = [0, 0]
-    before = Fraction(0)
-    for cut in cuts:
-        copy, row = divmod(here[0], len(back))
-        yield share * (cut - before), _joined(sizes, spine, copy, back.parent[row], teeth.parent[here[1]])
-        before = cut
-        here = [place + (cut == ends[side][place]) for side, place in enumerate(here)]
+    runs = [_laid(np.tile(back.weight, sizes[1 - spine])), _laid(teeth.weight)]
+    for weight, (place, tooth) in _overlaps(runs):
+        copy, row = divmod(place, len(back))
+        yield share * weight, _joined(sizes, spine, copy, back.parent[row], teeth.parent[tooth])
 
 
-def _ends(weight: Int64Array) -> list[Fraction]:
+def _laid(weight: Int64Array) -> Run:
+    """Return the numbers of these weights, laid along [0, 1)."""
     total = int(weight.sum())
-    return [Fraction(int(end), total) for end in np.cumsum(weight)]
+    return [(Fraction(each, total), number) for number, each in enumerate(weight.tolist())]
 
 
 def _joined(sizes: tuple[int, int], spine: int, copy: int, back: Int32Array, tooth: Int32Array) -> Int32Array:
@@ -188,10 +186,6 @@ def _joined(sizes: tuple[int, int], spine: int, copy: int, back: Int32Array, too
         parent[at * along + other * across] = at * along + hung * across
     parent[here * along + copy * across] = np.where(back < 0, -1, back * along + copy * across)
     return parent
-
-
-Run = list[tuple[Fraction, int]]
-"""Weights laid along a line from 0 on, and what has them."""
 
 
 def is_even_path(graph: Graph) -> bool:

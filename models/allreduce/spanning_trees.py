@@ -30,6 +30,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from tutti.models.all_to_all.certificate import largest_ratio
 from tutti.models.allreduce.products import factors, is_even_path, product_forest, spine_forest
 from tutti.models.bounds.bottleneck_cut import bottleneck_cut
 from tutti.topologies.errors import InputError, NoSchedule
@@ -278,9 +279,7 @@ def load_ratio(graph: Graph, forest: Forest) -> Fraction:
         if not np.array_equal(np.append(keys, -1)[place], used):
             raise InputError("trees: one uses a pair of ranks that no edge joins")
         load[place] += weight
-    total = sum(forest.weight.tolist())
-    worst = {(int(a), int(b)) for a, b in zip(load[:-1], graph.capacity, strict=True)}
-    return max(Fraction(a, b) for a, b in worst) / total
+    return largest_ratio(load[:-1], graph.capacity) / sum(forest.weight.tolist())
 
 
 def centred(forest: Forest) -> Forest:

@@ -15,21 +15,21 @@ too, and mostly much lower: a height is hops between ranks, and each costs α.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tutti.models.allreduce.certificate import ScaledSolution, halves
-from tutti.models.allreduce.cuts import BROADCAST, REDUCE, Arcs, Half
+from tutti.models.allreduce.certificate import ScaledSolution
+from tutti.models.allreduce.cuts import BROADCAST, REDUCE, Arcs
 from tutti.models.allreduce.trees_method import METHOD as ALLREDUCE_TREES
 from tutti.models.allreduce.trees_method import AllreduceTreesOptions
 from tutti.models.forestcoll import METHOD as FORESTCOLL
 from tutti.models.forestcoll import ForestcollOptions
+from tutti.models.forestcoll.fixed_k import RoundedArcs, raised_density
 from tutti.schedules.collective import Collective
 from tutti.schedules.cost import congestion
 from tutti.schedules.intervals import (
@@ -40,9 +40,9 @@ from tutti.schedules.intervals import (
     tree_transfers,
 )
 from tutti.schedules.method import Method, Problem
-from tutti.schedules.schedule import Schedule
+from tutti.schedules.schedule import Routes, Schedule
 from tutti.topologies.errors import InputError, NoSchedule, Unsupported
-from tutti.topologies.exact import INT64_MAX, BoolArray, Int64Array, offsets_of
+from tutti.topologies.exact import INT64_MAX, Int64Array, Rationals
 from tutti.topologies.topology import Topology
 from tutti.topologies.trees.forest import Forest, LogicalNetwork, largest_height, mean_height
 from tutti.topologies.trees.packing import pack_counts
@@ -82,9 +82,14 @@ def exact_plan(shares: ScaledSolution) -> TreePlan | None:
 
 
 def rounded_plan(shares: ScaledSolution, trees: int) -> TreePlan:
-    """Return a plan with this number of trees in each half."""
+    """Return this number of trees in each half, and the least capacities ⌊U·c⌋ that carry them."""
     roots = _apportioned(shares.roots.tolist(), trees)
-    return TreePlan(roots, np.stack([_fitting(half, roots) for half in halves(shares)]))
+    arcs = [
+        RoundedArcs("allreduce_lp", len(roots), half.tails, half.heads, Rationals(half.capacity, 1))
+        for half in shares.halves
+    ]
+    fitting = [each.rounded(raised_density(each, roots, Fraction(0))) for each in arcs]
+    return TreePlan(roots, np.stack(fitting))
 
 
 def _apportioned(x: list[int], trees: int) -> Int64Array:
@@ -95,39 +100,6 @@ def _apportioned(x: list[int], trees: int) -> Int64Array:
     for v in last[: trees - sum(counts)]:
         counts[v] += 1
     return np.array(counts, dtype=np.int64)
-
-
-def _fitting(half: Half, roots: Int64Array) -> Int64Array:
-    """Return ⌊U·c⌋ at the smallest U at which every set lets out as many trees as start in it."""
-    total, source = int(roots.sum()), len(roots)
-    density = Fraction(0)
-    for inside in np.concatenate([np.eye(source, dtype=bool), ~np.eye(source, dtype=bool)]):
-        density = _raised(half, inside, int(roots[inside].sum()), density)
-    while True:
-        p, q = density.numerator, density.denominator
-        capacity = np.array([c * p // q for c in half.capacity.tolist()], dtype=np.int64)
-        network = replace(half, capacity=capacity, roots=roots).network()
-        network.absorb(source)
-        for sink in range(source):
-            if network.grow(sink, total) < total:
-                inside = network.cut()[:source]
-                density = _raised(half, inside, int(roots[inside].sum()), density)
-                break
-            network.absorb(sink)
-        else:
-            return capacity
-
-
-def _raised(half: Half, inside: BoolArray, needed: int, density: Fraction) -> Fraction:
-    """Return the smallest U, at least `density`, at which the arcs out of a set carry `needed` trees."""
-    exits = half.capacity[inside[half.tails] & ~inside[half.heads]].tolist()
-    exits = [capacity for capacity in exits if capacity]
-    if not needed:
-        return density
-    density = max(density, Fraction(needed, sum(exits)))
-    while sum(math.floor(density * c) for c in exits) < needed:
-        density = min(Fraction(math.floor(density * c) + 1, c) for c in exits)
-    return density
 
 
 class HalfTrees(NamedTuple):
@@ -155,11 +127,8 @@ def _network(arcs: Arcs, capacity: Int64Array, *, turned: bool = False) -> Logic
     """Return the arcs with a capacity, their ends exchanged if turned round."""
     used = capacity > 0
     tails, heads = (arcs.heads, arcs.tails) if turned else (arcs.tails, arcs.heads)
-    routes = [arcs.routes[arc] for arc in np.flatnonzero(used).tolist()]
-    links = [link for route in routes for link in route]
-    offsets = offsets_of([len(route) for route in routes])
-    ranks = arcs.topology.num_ranks
-    return LogicalNetwork(ranks, tails[used], heads[used], capacity[used], offsets, np.array(links, np.int32))
+    routes, ranks = Routes.of([arcs.routes[arc] for arc in np.flatnonzero(used)]), arcs.topology.num_ranks
+    return LogicalNetwork(ranks, tails[used], heads[used], capacity[used], routes.offsets, routes.links)
 
 
 def _forest(network: LogicalNetwork, plan: TreePlan) -> Forest:

@@ -105,20 +105,6 @@ class _TreeParts(TreePipeline):
         """The number of trees of equal weight, with those of one row counted by their weight."""
         return sum(self.forest.weight.tolist())
 
-    @property
-    def scarce(self) -> bool:
-        """Whether there cannot be as many pieces as trees of equal weight."""
-        return self.num_trees > TUNING.transfers // self.problem.topology.num_ranks
-
-    @property
-    def alike(self) -> bool:
-        """Whether all links have the same α and bandwidth."""
-        return _alike(self.problem.topology)
-
-
-def _alike(topology: Topology) -> bool:
-    return all(len(np.unique(cost.numerators)) == 1 for cost in (topology.alpha, topology.bandwidth))
-
 
 def can_be_timed(topology: Topology) -> bool:
     """Whether messages can get times: there are no switches, and at most one link from a rank to another.
@@ -136,7 +122,7 @@ def can_be_timed(topology: Topology) -> bool:
 def rounds_are_worth_it(problem: Problem, packing: Packing) -> bool:
     """Whether messages for which α hardly counts are still enough to keep all links busy."""
     topology, rounds = problem.topology, 2 * TUNING.rounds_a_hop * mean_height(packing.forest)
-    if not _alike(topology):
+    if not topology.homogeneous:
         return False
     pieces = TUNING.in_several // topology.num_ranks
     seconds = Fraction(problem.size or 0) / topology.bandwidth[0]
@@ -173,7 +159,11 @@ def timed_schedule(
         found.append((parts, _in_large_messages(parts), even))
     for packing in reversed(packings):
         parts = _parts(problem, packing)
-        if parts is None or (parts.scarce and packing is not packings[0]):
+        if parts is None:
+            continue
+        # There cannot be as many pieces as trees of equal weight.
+        scarce = parts.num_trees > TUNING.transfers // problem.topology.num_ranks
+        if scarce and packing is not packings[0]:
             continue
         alpha = float(parts.problem.topology.alpha.floats.mean())
         capacity = float(np.median(network.graph.capacity))
@@ -213,7 +203,7 @@ def _pairs(topology: Topology, forest: Forest) -> TreePairs:
 
 def _shortest(parts: _TreeParts, guess: float) -> PieceSchedule:
     """Search numbers of pieces around the guess: one by one, and in rounds where links are equal."""
-    if not parts.alike:
+    if not parts.problem.topology.homogeneous:
         return _walk(parts, guess, _attempt(parts, guess, 0))
     made = _walk(parts, guess, _attempt(parts, guess, 1))
     for together in range(2, TUNING.together + 1):
@@ -291,7 +281,7 @@ def _attempt(parts: _TreeParts, guess: float, together: int) -> PieceSchedule:
 
 def _least(parts: _TreeParts, count: int, together: int) -> Fraction:
     """Return for how long the busiest link holds `count` pieces' messages, if links are equal; else 0."""
-    if not parts.alike:
+    if not parts.problem.topology.homogeneous:
         return Fraction(0)
     topology, messages = parts.problem.topology, Fraction(count, max(together, 1))
     return parts.ratio * (messages * topology.alpha[0] + parts.size / topology.bandwidth[0])

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 
-from tutti.models.bfb.counting import Workloads, solve_patterns
+from tutti.models.bfb.counting import SubproblemTimes, Workloads, solve_patterns, times
 from tutti.models.bfb.frontiers import Frontiers, count_variables, distinct_patterns, frontiers
 from tutti.models.bfb.schedule import build_schedule, schedule_of_shares
-from tutti.models.bfb.unequal import SubproblemTimes, times
 from tutti.models.solvers import Feature, find_backend, known_solvers
 from tutti.models.solvers.registry import refuse_too_large, seconds_for
 from tutti.schedules.capabilities import Capabilities, Groups, Switches

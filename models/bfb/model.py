@@ -15,8 +15,7 @@ out from the beginning.
 
 Parallel links are in-links of their own, so w numbers u's in-links here, where the paper names their source
 nodes. alpha and beta are mutable parameters. Cloned, and changed by name, a model can be solved again for
-another size or other links. `models.bfb.counting` finds the U of (3.1) without the programs,
-`models.bfb.unequal` that of (A.12).
+another size or other links. `models.bfb.counting` finds the U of both without the programs.
 """
 
 from __future__ import annotations

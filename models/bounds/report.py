@@ -36,8 +36,8 @@ from tutti.topologies.topology import Topology
 from tutti.topologies.units import GIGA, MICRO, duration
 
 ELSEWHERE = {
-    "mcf": "tutti.models.all_to_all.bound:mcf_bound",
-    "lp": "tutti.models.allreduce.bound:lp_bound",
+    "mcf": "tutti.models.all_to_all.optimum:mcf_bound",
+    "lp": "tutti.models.allreduce.optimum:lp_bound",
     "unicast_price": "tutti.models.all_to_all.unicast_price:unicast_price_bound",
     "multicast_price": "tutti.models.bounds.multicast_price.bound:multicast_price_bound",
     "path_price": "tutti.models.bounds.path_price.bound:path_price_bound",
@@ -83,8 +83,8 @@ def lower_bounds(
         M, bytes, exact. Without it only the bandwidth bounds are returned.
     lp
         Whether the bound ``mcf`` is that of the linear program on any network, however long it takes;
-        otherwise this is so on small and on symmetric networks (`models.all_to_all.bound`). It also asks for
-        ``multicast_price`` and ``path_price``, which take up to minutes.
+        otherwise this is so on small and on symmetric networks (`models.all_to_all.optimum`). It also asks
+        for ``multicast_price`` and ``path_price``, which take up to minutes.
     time_limit
         See `each_bound`.
 
@@ -257,8 +257,9 @@ def bound_document(
         The result of `lower_bounds`, if it is known.
     lp
         Whether an allreduce gets the bound ``lp`` on any network; otherwise it does on small ones
-        (`models.allreduce.bound`). That bound holds for tree schedules only, so it is never the best, unless
-        the partition bound is as large. For an all-to-all, `lp` asks for ``mcf`` by the linear program.
+        (`models.allreduce.optimum`). That bound holds for tree schedules only, so it is never the best,
+        unless the partition bound is as large. For an all-to-all, `lp` asks for ``mcf`` by the linear
+        program.
 
     Returns
     -------

@@ -25,18 +25,86 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 
 from tutti.models.bounds.bottleneck_cut import node_cut
 from tutti.topologies.errors import NoSchedule
-from tutti.topologies.exact import INT64_MAX, BoolArray, Int64Array, Rationals
+from tutti.topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, Rationals
 from tutti.topologies.graphs.max_flow import DinicNetwork, FlowNetwork, fed_network
 from tutti.topologies.topology import Topology
 from tutti.topologies.trees.tree_counts import MOST_TREES, sustains, trees_by_root
 
-DensitySearch = Callable[[Topology, Int64Array, Fraction], Fraction]
-"""A search for U*, given a network, the number of trees of each root, and a lower bound."""
+
+@dataclass(frozen=True, eq=False)
+class RoundedArcs:
+    """Arcs that carry whole trees: ⌊U·b⌋ each.
+
+    Parameters
+    ----------
+    name
+        The network's, for messages.
+    num_nodes
+        Ranks, then switches.
+    tails, heads
+        int32, shape (arcs,).
+    bandwidth
+        b, exact, shape (arcs,).
+    """
+
+    name: str
+    num_nodes: int
+    tails: Int32Array
+    heads: Int32Array
+    bandwidth: Rationals
+
+    @classmethod
+    def of(cls, topology: Topology) -> RoundedArcs:
+        """Return the links of a network."""
+        return cls(topology.name, topology.num_nodes, topology.source, topology.target, topology.bandwidth)
+
+    @cached_property
+    def _classes(self) -> tuple[tuple[Fraction, ...], Int64Array]:
+        """The distinct bandwidths, and the place among them of each arc's."""
+        distinct, place = np.unique(self.bandwidth.numerators, return_inverse=True)
+        return tuple(Fraction(b, self.bandwidth.denominator) for b in distinct.tolist()), place
+
+    def rounded(self, density: Fraction) -> Int64Array:
+        """Return ⌊U·b⌋ of each arc.
+
+        Raises
+        ------
+        NoSchedule
+            If an arc would carry more trees than fit 64 bits.
+        """
+        values, place = self._classes
+        units = [int(density * b) for b in values]
+        most = INT64_MAX // len(place)
+        if max(units) > most:
+            raise NoSchedule(
+                f"{self.name} with a fixed number of trees: a link can carry {max(units)}, at most {most} "
+                "are allowed; its bandwidths are too far apart"
+            )
+        return np.array(units, dtype=np.int64)[place]
+
+    def least_density(self, exits: BoolArray, needed: int, density: Fraction) -> Fraction:
+        """Return the smallest U, at least `density`, at which the arcs of a cut carry `needed` trees.
+
+        Without rounding this U would be needed / B⁺(S). Rounding loses less than one tree an arc, so from
+        there it is only a few steps, each to the next U at which some ⌊U·b⌋ rises.
+        """
+        values, place = self._classes
+        counts = np.bincount(place[exits], minlength=len(values)).tolist()
+        classes = [(b, count) for b, count in zip(values, counts, strict=True) if count and b]
+        density = max(density, Fraction(needed) / sum(b * count for b, count in classes))
+        while sum(int(density * b) * count for b, count in classes) < needed:
+            density = min(Fraction(int(density * b) + 1) / b for b, _ in classes)
+        return density
+
+
+DensitySearch = Callable[[RoundedArcs, Int64Array, Fraction], Fraction]
+"""A search for U*, given arcs, the number of trees of each root, and a lower bound."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +162,7 @@ def fixed_k_ratio(
         )
     tree = _share(shares) / k
     least = node_cut(topology, shares).ratio / tree
-    return (search or raised_density)(topology, trees, least) * tree
+    return (search or raised_density)(RoundedArcs.of(topology), trees, least) * tree
 
 
 def fixed_k_capacities(
@@ -121,7 +189,7 @@ def fixed_k_capacities(
     shares = Rationals.of([1] * topology.num_ranks if weights is None else weights)
     ratio = fixed_k_ratio(topology, k, shares, search)
     density = ratio * k / _share(shares)
-    capacity = _ByBandwidth(topology).rounded(density).copy()
+    capacity = RoundedArcs.of(topology).rounded(density)
     if topology.num_switches:
         _balance(topology, capacity, trees_by_root(topology.num_ranks, k, shares))
     return FixedK(k, ratio, capacity)
@@ -132,13 +200,13 @@ def _share(weights: Rationals) -> Fraction:
     return Fraction(int(np.gcd.reduce(weights.numerators)), weights.denominator)
 
 
-def raised_density(topology: Topology, trees: Int64Array, density: Fraction) -> Fraction:
+def raised_density(arcs: RoundedArcs, trees: Int64Array, density: Fraction) -> Fraction:
     """Return U*, in trees per B/s, raised from cut to cut.
 
     Parameters
     ----------
-    topology
-        The network.
+    arcs
+        The network's.
     trees
         int64, shape (ranks,): trees of each root.
     density
@@ -147,76 +215,42 @@ def raised_density(topology: Topology, trees: Int64Array, density: Fraction) -> 
     Raises
     ------
     NoSchedule
-        If a link would carry more trees than fit 64 bits.
+        If an arc would carry more trees than fit 64 bits.
     """
-    bandwidth, total = _ByBandwidth(topology), int(trees.sum())
-    network = fed_network(topology.num_nodes, topology.source, topology.target, trees, DinicNetwork)
-    links = np.arange(topology.num_links)
-    network.set_capacities(links, bandwidth.rounded(density))
-    network.absorb(topology.num_nodes)
-    for sink in range(topology.num_ranks):
+    total, every = int(trees.sum()), np.arange(len(arcs.tails))
+    network = fed_network(arcs.num_nodes, arcs.tails, arcs.heads, trees, DinicNetwork)
+    network.set_capacities(every, arcs.rounded(density))
+    network.absorb(arcs.num_nodes)
+    for sink in range(len(trees)):
         # As U grows capacities do, so sinks that passed are safe and join the sources.
         while network.grow(sink, total) < total:
-            inside = network.cut()[: topology.num_nodes]
-            exits, needed = inside[topology.source] & ~inside[topology.target], trees[inside[: len(trees)]]
-            density = bandwidth.least_density(exits, int(needed.sum()), density)
-            network.set_capacities(links, bandwidth.rounded(density))
+            inside = network.cut()[: arcs.num_nodes]
+            exits, needed = inside[arcs.tails] & ~inside[arcs.heads], trees[inside[: len(trees)]]
+            density = arcs.least_density(exits, int(needed.sum()), density)
+            network.set_capacities(every, arcs.rounded(density))
         network.absorb(sink)
     return density
 
 
-def bisected_density(topology: Topology, trees: Int64Array, density: Fraction) -> Fraction:
+def bisected_density(arcs: RoundedArcs, trees: Int64Array, density: Fraction) -> Fraction:
     """Return U* by Algorithm 5 as printed: the reference. Parameters and raises as `raised_density`.
 
     The paper's bandwidths are integers. Here they are made integers by their greatest common divisor.
     """
-    bandwidth, total = _ByBandwidth(topology), int(trees.sum())
-    unit = Fraction(int(np.gcd.reduce(topology.bandwidth.numerators)), topology.bandwidth.denominator)
-    largest = int(max(bandwidth.values) / unit)
+    total, bandwidth = int(trees.sum()), arcs.bandwidth
+    unit = Fraction(int(np.gcd.reduce(bandwidth.numerators)), bandwidth.denominator)
+    largest = int(max(bandwidth) / unit)
     low, high = density * unit, Fraction(total - int(trees.min()))
-    network = fed_network(topology.num_nodes, topology.source, topology.target, trees, FlowNetwork)
-    links = np.arange(topology.num_links)
+    network = fed_network(arcs.num_nodes, arcs.tails, arcs.heads, trees, FlowNetwork)
+    every = np.arange(len(arcs.tails))
     while high - low >= Fraction(1, largest**2):
         middle = (low + high) / 2
-        network.set_capacities(links, bandwidth.rounded(middle / unit))
-        if all(network.solve(topology.num_nodes, sink) == total for sink in range(topology.num_ranks)):
+        network.set_capacities(every, arcs.rounded(middle / unit))
+        if all(network.solve(arcs.num_nodes, sink) == total for sink in range(len(trees))):
             high = middle
         else:
             low = middle
     return ((low + high) / 2).limit_denominator(largest) / unit
-
-
-class _ByBandwidth:
-    """The distinct bandwidths, and which of them each link has."""
-
-    def __init__(self, topology: Topology) -> None:
-        self.name, bandwidth = topology.name, topology.bandwidth
-        distinct, self.of_link = np.unique(bandwidth.numerators, return_inverse=True)
-        self.values = tuple(Fraction(b, bandwidth.denominator) for b in distinct.tolist())
-
-    def rounded(self, density: Fraction) -> Int64Array:
-        """Return ⌊U·b⌋ of each link."""
-        units = [int(density * b) for b in self.values]
-        most = INT64_MAX // len(self.of_link)
-        if max(units) > most:
-            raise NoSchedule(
-                f"{self.name} with a fixed number of trees: a link can carry {max(units)}, at most {most} "
-                "are allowed; its bandwidths are too far apart"
-            )
-        return np.array(units, dtype=np.int64)[self.of_link]
-
-    def least_density(self, exits: BoolArray, needed: int, density: Fraction) -> Fraction:
-        """Return the smallest U, at least `density`, at which the links of a cut carry `needed` trees.
-
-        Without rounding this U would be needed / B⁺(S). Rounding loses less than one tree a link, so from
-        there it is only a few steps, each to the next U at which some ⌊U·b⌋ rises.
-        """
-        counts = np.bincount(self.of_link[exits], minlength=len(self.values)).tolist()
-        classes = [(b, count) for b, count in zip(self.values, counts, strict=True) if count]
-        density = max(density, Fraction(needed) / sum(b * count for b, count in classes))
-        while sum(int(density * b) * count for b, count in classes) < needed:
-            density = min(Fraction(int(density * b) + 1) / b for b, _ in classes)
-        return density
 
 
 def _balance(topology: Topology, capacity: Int64Array, trees: Int64Array) -> None:

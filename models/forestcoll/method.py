@@ -34,7 +34,7 @@ from tutti.schedules.compose import compose_allreduce
 from tutti.schedules.estimates import shard_seconds
 from tutti.schedules.method import Method, Problem
 from tutti.schedules.reversal import reverse
-from tutti.schedules.schedule import Schedule
+from tutti.schedules.schedule import Routes, Schedule
 from tutti.topologies.components import components
 from tutti.topologies.errors import InputError, NoSchedule
 from tutti.topologies.exact import Int64Array, Rationals
@@ -119,14 +119,15 @@ class PackingDemand:
             return network
         _, first = np.unique(component, return_index=True)
         tails, heads = first, np.roll(first, -1)
-        offsets, links = shortest_routes(self.topology, tails, heads)
+        ring = Routes(*shortest_routes(self.topology, tails, heads))
+        routes = Routes.joined([Routes(network.offsets, network.links), ring])
         return LogicalNetwork(
             num_ranks=network.num_ranks,
             tails=np.concatenate([network.tails, tails]),
             heads=np.concatenate([network.heads, heads]),
             capacity=np.concatenate([network.capacity, np.zeros(count, dtype=np.int64)]),
-            offsets=np.concatenate([network.offsets, network.offsets[-1] + offsets[1:]]),
-            links=np.concatenate([network.links, links]),
+            offsets=routes.offsets,
+            links=routes.links,
         )
 
 

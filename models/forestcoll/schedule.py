@@ -2,9 +2,14 @@
 
 A root's shard is cut into as many unit chunks as it has trees, and every tree moves its own run of them
 (dissertation B.5.1). An edge of a tree becomes a transfer over an arc of its pair, or several where no arc
-has room for the whole run. Where consecutive trees have an edge in common, it is one edge with all their runs
-(`models.forestcoll.runs`). As no arc carries more trees than its capacity, no link of bandwidth
-b carries more than U·b of them. Unit chunks that always travel together are one chunk in the table.
+has room for the whole run. As no arc carries more trees than its capacity, no link of bandwidth b carries
+more than U·b of them. Unit chunks that always travel together are one chunk in the table.
+
+Where consecutive trees of a root have an edge in common, it is one message with all their runs (`runs`). A
+message, the edge into v in trees a to b, waits for the messages into v's parent in each of them. Where the
+edge has the same depth in all of them, no two messages wait for each other. Otherwise they might, in a
+circle through other merged messages. So runs of different depths are merged one by one, and only if neither
+waits for the other. No message may then wait for a longer chain of messages than the highest tree has hops.
 
 The transfers of one shard are sorted by their distance from the root, then by how much of the tree is below
 them, longest first, then by the destination's distance behind the root in the order of ranks. Transfers that
@@ -18,7 +23,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tutti.models.forestcoll.runs import levels, runs
 from tutti.schedules.collective import Collective, Kind
 from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule
 from tutti.topologies.errors import InputError, NoSchedule
@@ -26,7 +30,7 @@ from tutti.topologies.exact import INT64_MAX, Int32Array, Int64Array, frozen, of
 from tutti.topologies.graphs.heaps import stable_pass
 from tutti.topologies.kernels import kernel
 from tutti.topologies.topology import Topology
-from tutti.topologies.trees.forest import Forest, LogicalNetwork
+from tutti.topologies.trees.forest import Forest, LogicalNetwork, depths
 
 
 class _Trees(NamedTuple):
@@ -174,8 +178,8 @@ def _lay(
     for which in range(len(units)):
         begin = rows
         starts[:] = 0
-        depth, below = _shapes(trees, trees.first[which], trees.first[which + 1])
         parent = trees.parent[trees.first[which] : trees.first[which + 1]]
+        depth, below = _shapes(parent)
         first = runs(parent, depth)
         for edge in _in_order(first, levels(parent, first), below, trees.root[trees.first[which]]):
             tree, head = trees.first[which] + edge // ranks, edge % ranks
@@ -206,12 +210,18 @@ def _lay(
 
 
 @kernel
-def _shapes(trees: _Trees, begin: int, end: int) -> tuple[Any, Any]:
-    """Return for each tree of an item and each rank its depth and what is below it, as `_measure`."""
-    depth = np.empty((end - begin, trees.parent.shape[1]), np.int64)
-    below = np.zeros(depth.shape, np.int64)
-    for tree in range(begin, end):
-        _measure(trees.parent[tree], trees.root[tree], depth[tree - begin], below[tree - begin])
+def _shapes(parent: Int32Array) -> tuple[Any, Any]:
+    """Return for each tree and rank the hops from the root, and those of the longest way down from it."""
+    depth, below = np.empty(parent.shape, np.int64), np.zeros(parent.shape, np.int64)
+    for tree in range(len(parent)):
+        depth[tree] = depths(parent[tree])
+        for rank in range(parent.shape[1]):
+            node, length = rank, 0
+            while depth[tree, node] > 0:
+                node, length = parent[tree, node], length + 1
+                if below[tree, node] >= length:
+                    break
+                below[tree, node] = length
     return depth, below
 
 
@@ -235,35 +245,6 @@ def _in_order(first: Int64Array, level: Int64Array, below: Int64Array, root: int
     tall = below.max()
     edges = stable_pass(edges[:count], tall - below.ravel(), tall + 1)
     return stable_pass(edges, level.ravel(), level.max() + 1)
-
-
-@kernel
-def _measure(parent: Int32Array, root: int, depth: Int64Array, below: Int64Array) -> None:
-    """Set the hops of each rank from the root (0 outside the tree), and of the longest way down from it."""
-    depth[:] = -1
-    depth[root] = 0
-    way = np.empty(len(parent), np.int64)
-    for rank in range(len(parent)):
-        node, steps = rank, 0
-        while depth[node] < 0 and parent[node] >= 0 and steps < len(parent):
-            way[steps] = node
-            steps += 1
-            node = parent[node]
-        at = depth[node]
-        if at < 0:
-            continue
-        # Back along the walk, which stopped at a node of known depth.
-        for step in range(steps - 1, -1, -1):
-            at += 1
-            depth[way[step]] = at
-    for rank in range(len(parent)):
-        node, length = rank, 0
-        while depth[node] > 0:
-            node, length = parent[node], length + 1
-            if below[node] >= length:
-                break
-            below[node] = length
-    depth[:] = np.maximum(depth, 0)
 
 
 @kernel
@@ -294,3 +275,121 @@ def _merge(units: int, starts: Int32Array, rows: Any, table: Any, chunks: int, w
         chunk[row] = starts[begin]
         count[row] = starts[begin + count[row]] - chunk[row]
     return number
+
+
+Ends = tuple[int, int, int]
+"""A tree, a rank and a tree."""
+
+
+@kernel
+def runs(parent: Int32Array, depth: Int64Array) -> Int64Array:
+    """Return for each tree and rank the first tree of the run in which this edge is one message.
+
+    Parameters
+    ----------
+    parent, depth
+        Of one root's trees, shape (trees, ranks): parents, -1 at the root, and hops from the root.
+
+    Returns
+    -------
+    ndarray
+        int64, shape (trees, ranks); -1 where there is no parent.
+    """
+    first = np.full(parent.shape, -1, np.int64)
+    for tree in range(len(parent)):
+        for head in range(parent.shape[1]):
+            if parent[tree, head] >= 0:
+                same = tree > 0 and parent[tree, head] == parent[tree - 1, head]
+                alike = same and depth[tree, head] == depth[tree - 1, head]
+                first[tree, head] = first[tree - 1, head] if alike else tree
+    if parent.size <= 2**12:  # else runs of one depth must do
+        _join(parent, first, depth)
+    return first
+
+
+@kernel
+def levels(parent: Int32Array, first: Int64Array) -> Int64Array:
+    """Return for each message, at its first tree and rank, the length of the longest chain of messages to it.
+
+    Parameters
+    ----------
+    parent, first
+        Of one root's trees, shape (trees, ranks): parents, and `runs`.
+
+    Returns
+    -------
+    ndarray
+        int64, shape (trees, ranks); 0 where no message begins.
+    """
+    level = np.zeros(parent.shape, np.int64)
+    changed = True
+    while changed:
+        changed = False
+        for tree in range(len(parent)):
+            for head in range(parent.shape[1]):
+                tail, begin = parent[tree, head], first[tree, head]
+                if tail < 0:
+                    continue
+                before = first[tree, tail]
+                least = 1 + (level[before, tail] if before >= 0 else 0)
+                if level[begin, head] < least:
+                    level[begin, head] = least
+                    changed = True
+    return level
+
+
+@kernel
+def _join(parent: Int32Array, first: Int64Array, depth: Int64Array) -> None:
+    """Merge consecutive runs of one edge, as the module's text says."""
+    mark = np.full(parent.shape, -1, np.int64)
+    stack = np.empty((2, parent.size), np.int64)
+    stamp = 0
+    for tree in range(1, len(parent)):
+        for head in range(parent.shape[1]):
+            before = first[tree - 1, head]
+            if first[tree, head] != tree or parent[tree, head] != parent[tree - 1, head]:
+                continue
+            stamp += 2
+            if not (
+                _waits(parent, first, (tree, head, before), mark, stack, stamp)
+                or _waits(parent, first, (before, head, tree), mark, stack, stamp + 1)
+            ):
+                other = tree
+                while other < len(parent) and first[other, head] == tree:
+                    first[other, head] = before
+                    other += 1
+                # A merge after which there are more levels than the deepest tree has is undone.
+                if levels(parent, first).max() > depth.max():
+                    for back in range(tree, other):
+                        first[back, head] = tree
+
+
+@kernel
+def _waits(
+    parent: Int32Array, first: Int64Array, ends: Ends, mark: Int64Array, stack: Int64Array, stamp: int
+) -> bool:
+    """Whether the message to `head` from tree `start` on needs, through others, the one from tree `goal` on.
+
+    The three are `ends`: start, head and goal.
+    `mark` holds the `stamp` of the last search that met a message, `stack` those still to be followed.
+    """
+    start, head, goal = ends
+    stack[0, 0], stack[1, 0] = start, head
+    count = 1
+    while count > 0:
+        count -= 1
+        begin, rank = stack[0, count], stack[1, count]
+        # A message that serves a run of trees waits for what its sender gets in any of them.
+        for tree in range(begin, len(parent)):
+            if first[tree, rank] != begin:
+                break
+            tail = parent[tree, rank]
+            before = first[tree, tail]
+            if before < 0 or mark[before, tail] == stamp:
+                continue
+            if tail == head and before == goal:
+                return True
+            mark[before, tail] = stamp
+            stack[0, count], stack[1, count] = before, tail
+            count += 1
+    return False

@@ -16,44 +16,9 @@ import numpy as np
 
 from tutti.topologies.errors import Unsupported
 from tutti.topologies.exact import FloatArray, Int64Array
+from tutti.topologies.graphs.free_action import free_group
 from tutti.topologies.graphs.shortest_paths import hop_distances
-from tutti.topologies.graphs.symmetry import automorphisms
 from tutti.topologies.topology import Topology
-
-
-def free_symmetries(topology: Topology) -> Int64Array:
-    """Return a group of automorphisms of which only the identity leaves a rank in its place.
-
-    It adds one generator after the other, as far as possible: int64, shape (elements, nodes).
-    """
-    ranks, (every, _) = topology.num_ranks, automorphisms(topology).some_elements(2048)
-    own = np.arange(topology.num_nodes, dtype=np.int64)
-    best = own[None, :]
-    generators: list[Int64Array] = []
-    moving = every[(every[:, :ranks] != own[:ranks]).all(axis=1)].astype(np.int64)
-    for element in moving[:256]:
-        if len(best) == ranks:
-            break
-        larger = _closure([*generators, element], ranks)
-        if larger is not None and len(larger) > len(best):
-            best, generators = larger, [*generators, element]
-    return best
-
-
-def _closure(generators: list[Int64Array], ranks: int) -> Int64Array | None:
-    """Return the group that these generate; None if an element but the identity leaves a rank in place."""
-    own = np.arange(len(generators[0]), dtype=np.int64)
-    elements, known = [own], {own.tobytes()}
-    for element in elements:
-        for generator in generators:
-            product = generator[element]
-            if product.tobytes() in known:
-                continue
-            if (product[:ranks] == own[:ranks]).any() or len(elements) == ranks:
-                return None
-            known.add(product.tobytes())
-            elements.append(product)
-    return np.array(elements)
 
 
 def links_between(topology: Topology) -> dict[tuple[int, int], list[int]]:
@@ -91,7 +56,7 @@ class EpochLinks:
 
     @classmethod
     def of(cls, topology: Topology) -> EpochLinks:
-        """Return the lines of a network under `free_symmetries`, in order of their ends.
+        """Return the lines of a network under a free group of automorphisms, in order of their ends.
 
         Raises
         ------
@@ -102,7 +67,7 @@ class EpochLinks:
             raise Unsupported(f"trees in epochs: {topology.name} has {topology.num_ranks} ranks; 2 to 64")
         links = links_between(topology)
         _check_ports(topology, links)
-        return cls.under(topology, free_symmetries(topology), sorted(links))
+        return cls.under(topology, free_group(topology)[0].astype(np.int64), sorted(links))
 
     @classmethod
     def under(cls, topology: Topology, symmetries: Int64Array, ends: Iterable[tuple[int, int]]) -> EpochLinks:

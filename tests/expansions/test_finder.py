@@ -14,7 +14,7 @@ from tutti.expansions.finder import Candidate, Finder, bandwidth_factor, bases, 
 from tutti.expansions.prediction import KNOWN, Prediction, predict
 from tutti.experiments.cli import main
 from tutti.models.bfb import workloads
-from tutti.models.bfb.translations import transitive_cost
+from tutti.models.bfb.counting import transitive_cost
 from tutti.schedules.cost import moore_optimal_steps
 from tutti.topologies import InputError, NoSchedule, parse_topology
 from tutti.topologies.families.expressions import Base, Both, parse_notation

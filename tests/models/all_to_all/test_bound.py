@@ -10,7 +10,7 @@ import pytest
 
 from tests.models.flows import pairwise_time, random_network
 from tutti.models.all_to_all import Demand
-from tutti.models.all_to_all.bound import mcf_bound
+from tutti.models.all_to_all.optimum import mcf_bound
 from tutti.models.bounds import BoundError, bound_document, lower_bounds
 from tutti.schedules import Problem, collective
 from tutti.topologies import InputError, parse_topology

@@ -8,10 +8,8 @@ import pytest
 from tests.sweep import for_each
 from tutti.heuristics.classic.direct import METHOD as DIRECT
 from tutti.heuristics.classic.stepwise import METHOD as STEPWISE
-from tutti.models.all_to_all.message_flow import METHOD
-from tutti.models.all_to_all.message_flow.method import _program, _straight, improve
-from tutti.models.all_to_all.message_flow.program import MessageFlowProgram, MessageOrder
-from tutti.models.all_to_all.message_flow.search import _changed, _sorted
+from tutti.models.all_to_all.message_flow import METHOD, _changed, _program, _sorted, _straight, improve
+from tutti.models.all_to_all.message_program import MessageFlowProgram, MessageOrder
 from tutti.models.bounds import best_bound
 from tutti.schedules import Problem, collective
 from tutti.schedules.simulation.simulate import simulate

@@ -12,9 +12,15 @@ from tests.models.far_apart import far_apart
 from tests.models.flows import pairwise_time, random_demand, random_network, slow_bound
 from tests.sweep import for_each
 from tutti.models.all_to_all import Demand, Interval, lower_bound, upper_bound
-from tutti.models.all_to_all.bound import bound_of, mcf_bound
 from tutti.models.all_to_all.method import METHOD as MCF
-from tutti.models.all_to_all.optimum import best_lengths, capped, saturated_links, solve_by_model
+from tutti.models.all_to_all.optimum import (
+    best_lengths,
+    bound_of,
+    capped,
+    mcf_bound,
+    saturated_links,
+    solve_by_model,
+)
 from tutti.models.all_to_all.orbits import solve_by_orbits
 from tutti.models.solvers import Feature, known_solvers
 from tutti.schedules import Problem, collective

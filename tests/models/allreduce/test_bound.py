@@ -9,7 +9,7 @@ import pytest
 from tests.models.allreduce.oracles import random_network
 from tests.topologies.eulerian import random_eulerian
 from tutti.models.allreduce import allreduce_optimum
-from tutti.models.allreduce.bound import ANY, TREES, lp_bound
+from tutti.models.allreduce.optimum import ANY, TREES, lp_bound
 from tutti.models.bounds import Bound, BoundError, best_bound, bound_document, lower_bounds
 from tutti.models.bounds.sentences import sentence
 from tutti.schedules import collective

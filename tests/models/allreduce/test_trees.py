@@ -10,7 +10,6 @@ import pytest
 from tests.models.allreduce.oracles import random_network
 from tutti.models.allreduce import ALLREDUCE_LP as METHOD
 from tutti.models.allreduce import AllreduceLpOptions, allreduce_optimum
-from tutti.models.allreduce.certificate import halves
 from tutti.models.allreduce.trees import rounded_plan
 from tutti.schedules import Problem, Schedule, collective
 from tutti.schedules.cost import congestion
@@ -42,7 +41,7 @@ def test_roots_add_up_and_capacities_are_the_least_rounded_ones_that_carry_them(
         shares = allreduce_optimum(topology).shares
         plan = rounded_plan(shares, 7)
         assert plan.roots.sum() == 7
-        for half, capacity in zip(halves(shares), plan.capacity, strict=True):
+        for half, capacity in zip(shares.halves, plan.capacity, strict=True):
             levels = {Fraction(j, int(c)) for c in half.capacity if c for j in range(1, 40)}
             fits = [u for u in sorted(levels) if _carries(half, u, plan.roots)]
             assert [int(fits[0] * int(c)) for c in half.capacity] == capacity.tolist()

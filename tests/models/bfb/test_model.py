@@ -11,9 +11,9 @@ import pytest
 from tests.models.bfb.networks import NETWORKS, densest, subproblems
 from tests.sweep import for_each
 from tutti.models.bfb import workloads
+from tutti.models.bfb.counting import times
 from tutti.models.bfb.frontiers import count_variables, frontiers
 from tutti.models.bfb.model import LinkTimes, Programs, agree, bfb_model
-from tutti.models.bfb.unequal import times
 from tutti.models.solvers import solve
 from tutti.topologies.errors import NoSchedule
 from tutti.topologies.text import parse_topology

@@ -13,9 +13,9 @@ from tests.sweep import for_each
 from tutti.experiments.registry import METHODS
 from tutti.experiments.runner.judge import Cost
 from tutti.models.bfb import METHOD, BfbOptions, workloads
+from tutti.models.bfb.counting import LinkTime, least_time, least_time_in_chunks, times
 from tutti.models.bfb.frontiers import frontiers
 from tutti.models.bfb.model import Programs
-from tutti.models.bfb.unequal import LinkTime, least_time, least_time_in_chunks, times
 from tutti.models.bounds import lower_bounds
 from tutti.schedules.collective import collective
 from tutti.schedules.method import Problem

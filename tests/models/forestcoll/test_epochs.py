@@ -11,7 +11,7 @@ from tests.sweep import for_each
 from tutti.models.bounds import best_bound
 from tutti.models.forestcoll.epochs import EpochPlan, plan_schedule, planned, planned_schedule
 from tutti.models.tree_columns.generation import EpochTrees, TreeMaster
-from tutti.models.tree_columns.links import EpochLinks, free_symmetries
+from tutti.models.tree_columns.links import EpochLinks
 from tutti.models.tree_columns.pricing import improve_all, new_trees
 from tutti.schedules import Clock, Problem, collective
 from tutti.schedules.simulation.simulate import simulate
@@ -86,7 +86,7 @@ def test_a_tree_that_is_best_stays():
 @pytest.mark.parametrize("text", NETWORKS)
 def test_symmetries_are_a_group_that_moves_every_rank(text):
     topology = parse_topology(text)
-    found = free_symmetries(topology)
+    found = EpochLinks.of(topology).symmetries
     known = {tuple(element) for element in found.tolist()}
     ranks = np.arange(topology.num_ranks)
     assert len(known) == len(found)

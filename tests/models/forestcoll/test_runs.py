@@ -5,7 +5,7 @@ from itertools import pairwise
 import networkx as nx
 import numpy as np
 
-from tutti.models.forestcoll.runs import levels, runs
+from tutti.models.forestcoll.schedule import levels, runs
 
 
 def depths(parent):

@@ -10,24 +10,22 @@ from hypothesis import strategies as st
 from benchmarks.circulants import (
     all_circulants,
     all_twisted_tori,
+    balance,
     check,
+    circulant_moves,
+    commute,
     main,
     random_circulants,
     random_twisted_tori,
     theorem_22,
+    torus_moves,
     tpu_tori,
 )
 from tests.sweep import for_each
 from tutti.models.bfb import METHOD, workloads
+from tutti.models.bfb.counting import transitive_cost
 from tutti.models.bfb.frontiers import frontiers
 from tutti.models.bfb.model import Programs
-from tutti.models.bfb.translations import (
-    balance,
-    circulant_moves,
-    commute,
-    torus_moves,
-    transitive_cost,
-)
 from tutti.schedules import Problem, collective
 from tutti.schedules.cost import step_cost
 from tutti.schedules.verify import verify

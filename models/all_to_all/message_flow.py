@@ -4,6 +4,11 @@ The search begins with steps: in each all links send one message, and there are 
 diameter, or some more. If the method is given a schedule, the order of its messages is tried too. Links that
 symmetries take to each other send at the same times. With fewer symmetries, some of these can wait while
 others send.
+
+The search among orders of events (`searched`) is simulated annealing. Each order is judged by its linear
+program (`models.all_to_all.message_program`). Events move, pairs of them are added or dropped, the first or
+last data of classes take a message less or more, and a class of links copies another. Kirkpatrick, Gelatt,
+Vecchi, doi 10.1126/science.220.4598.671.
 """
 
 from __future__ import annotations
@@ -16,23 +21,24 @@ from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 
-from tutti.models.all_to_all.message_flow.program import MessageFlowProgram, MessageOrder, TimedFlow
-from tutti.models.all_to_all.message_flow.search import searched
+from tutti.models.all_to_all.message_program import MessageFlowProgram, MessageOrder, TimedFlow
+from tutti.models.all_to_all.paths import chunks_of_paths
 from tutti.models.all_to_all.rounding import rounded_shares
 from tutti.models.solvers.outcome import SAME, TOLERANCE
 from tutti.schedules.capabilities import Capabilities, Groups, Switches
 from tutti.schedules.collective import Kind
 from tutti.schedules.method import Method, Problem
-from tutti.schedules.schedule import Chunks, Clock, Schedule
+from tutti.schedules.schedule import Clock, Schedule
 from tutti.schedules.simulation.simulate import simulate, watch
 from tutti.topologies.errors import InputError, NoSchedule
-from tutti.topologies.exact import FloatArray, Int32Array, Int64Array, IntArray, offsets_of
+from tutti.topologies.exact import FloatArray, Int32Array, Int64Array, offsets_of
 from tutti.topologies.graphs.free_action import free_group
 from tutti.topologies.graphs.symmetry import automorphisms, drawn_subgroup
 from tutti.topologies.kernels import now
 from tutti.topologies.options import Duration, Options, Whole
+from tutti.topologies.progress import tell
 from tutti.topologies.topology import Topology
-from tutti.topologies.units import parse_time
+from tutti.topologies.units import duration, parse_time
 
 MOST_PAIRS = 2**22
 """Most ranks times links times symmetries; programs of this size take seconds. With a larger value the
@@ -60,6 +66,152 @@ class MessageFlowOptions(Options):
 
     time_limit: Annotated[str, Duration("20s")] = "10s"
     index: Annotated[int, Whole(1)] = 1
+
+
+class EventChances(NamedTuple):
+    """Probabilities of the changes of an order. `moved`, `dropped` and `added` include those before them."""
+
+    heat: float
+    """Relative increase of the time that the search accepts at first with probability 1 / e. A larger value
+    accepts more."""
+    moved: float
+    """Probability that events are moved, given that the change may be anywhere in the order."""
+    dropped: float
+    """Probability that events are moved or a message is dropped."""
+    added: float
+    """Probability that events are moved or a message is dropped or added. Otherwise a class copies
+    another."""
+    anywhere: float
+    """Largest probability that the change may be anywhere; it is less with more than one kind of links by
+    `MessageFlowProgram.apart`. Otherwise the first or the last messages are joined or cut."""
+
+
+CHANCES = EventChances(heat=2e-4, moved=0.75, dropped=0.85, added=0.93, anywhere=0.7)
+MANY, FAR = (1, 1, 2, 3, 5), (1, 1, 2, 3, 4, 6, 8, 12)
+"""Numbers of events that move in a change, and of places by which each moves; one of each is drawn. Larger
+values make larger changes."""
+
+Found = tuple[list[int], TimedFlow]
+"""An order of events and its solution."""
+
+
+def searched(
+    program: MessageFlowProgram, starts: Sequence[list[int]], until: float, rng: np.random.Generator
+) -> Found | None:
+    """Return the order that ends soonest, of those found until a moment; None if no start has a solution.
+
+    Parameters
+    ----------
+    program
+        The network.
+    starts
+        Orders, as `MessageFlowProgram.solved` takes them.
+    until
+        The moment at which to stop, by `topologies.kernels.now`.
+    rng
+        Chooses among changes.
+    """
+    begun, orders = now(), iter(starts)
+    first = next(_solutions(program, orders, until), None)
+    if first is None:
+        return None
+    before = until - (now() - begun)  # when the last program starts: it takes about as long as the first
+    best = min([first, *_solutions(program, orders, before, few=False)], key=_end)
+    best = _annealed(program, best, before, rng)
+    last = None if best is first else program.solved(best[0], until - now())
+    return best if last is None else (best[0], last)
+
+
+def _solutions(
+    program: MessageFlowProgram, orders: Iterator[list[int]], until: float, *, few: bool = True
+) -> Iterator[Found]:
+    """Yield those orders that have a solution, until a moment."""
+    for order in orders:
+        left = until - now()
+        solved = program.solved(order, left, few=few) if left > 0 else None
+        if solved is not None:
+            yield order, solved
+
+
+def _end(found: Found) -> float:
+    return float(found[1].time[-1])
+
+
+def _annealed(program: MessageFlowProgram, start: Found, until: float, rng: np.random.Generator) -> Found:
+    """Return the best of a start and all that is found until a moment."""
+    best, current, began = start, (_sorted(*start), start[1]), now()
+    while (left := until - now()) > 0:
+        events = _changed(current[0], program.apart, rng)
+        solved = program.solved(events, left, few=False) if events else None
+        if solved is None:
+            continue
+        heat = CHANCES.heat * _end(best) * left / (until - began)
+        if rng.random() < np.exp(min(0.0, (_end(current) - solved.time[-1]) / heat)):
+            current = _sorted(events, solved), solved
+        if solved.time[-1] < _end(best) * (1 - SAME):
+            best = events, solved
+            tell(f"windowed_mcf: {duration(_end(best) * 1e6)}")
+    return best
+
+
+def _sorted(events: list[int], solved: TimedFlow) -> list[int]:
+    """Return the events in order of time. Ends precede starts of the same time, so data may move on then."""
+    starts = np.ones(len(events), dtype=np.bool_)
+    starts[MessageOrder.of(events).end] = False
+    time = np.round(solved.time / solved.time[-1], 6)
+    return [events[place] for place in np.lexsort((starts, time))]
+
+
+def _changed(events: list[int], apart: Int64Array, rng: np.random.Generator) -> list[int]:
+    """Return the events in another order, with messages more or less, or with a class that copies another."""
+    found, chance, kinds = list(events), rng.random(), apart.shape[1]
+    if rng.random() > min(CHANCES.anywhere, 1 / np.unique(apart, axis=1).shape[1]):
+        _cut_otherwise(found, apart, rng)
+        return found
+    if chance < CHANCES.moved:
+        for _ in range(rng.choice(MANY)):
+            place = int(rng.integers(len(found)))
+            kind = found.pop(place)
+            found.insert(max(0, place + int(rng.choice((-1, 1)) * rng.choice(FAR))), kind)
+    elif chance < CHANCES.dropped:
+        kind = found[rng.integers(len(found))]
+        places = [place for place, other in enumerate(found) if other == kind]
+        first = int(rng.integers(len(places) - 1))
+        for place in reversed(places[first : first + 2]):
+            del found[place]
+    elif chance < CHANCES.added:
+        kind = int(rng.integers(kinds))
+        for _ in range(2):
+            found.insert(int(rng.integers(len(found) + 1)), kind)
+    else:
+        one, other = rng.integers(kinds, size=2).tolist()
+        if one != other:
+            others = [kind for kind in found if kind != other]
+            found = [twin for kind in others for twin in ((one, other) if kind == one else (kind,))]
+    return found
+
+
+def _cut_otherwise(events: list[int], apart: Int64Array, rng: np.random.Generator) -> None:
+    """Join the first two messages of some classes, or the last two, or cut the first or the last.
+
+    With probability 1/2 these are all classes with the distances (`apart`) of one that is drawn, else that
+    class alone. With probability 1/2, classes with the two distances swapped change too, at their other end.
+    """
+    kind, joins, where = int(rng.integers(apart.shape[1])), rng.random() < 1 / 2, rng.random()
+    alike, mirrored = (
+        np.flatnonzero((side == apart[:, [kind]]).all(axis=0)).tolist() for side in (apart, apart[::-1])
+    )
+    ways = [alike if rng.random() < 1 / 2 else [kind], mirrored if rng.random() < 1 / 2 else []]
+    for way, kinds in zip(rng.permutation((1, -1)), ways, strict=True):
+        for kind in kinds:
+            places = [place for place, other in enumerate(events) if other == kind][::way]
+            if places and not joins:
+                begin, end = sorted(places[:2])
+                at = begin + 1 + int((where if way > 0 else 1 - where) * (end - begin - 1))
+                events[at:at] = [kind, kind]
+            elif len(places) > 2:
+                for place in sorted(places[1:3], reverse=True):
+                    del events[place]
 
 
 Hop = tuple[int, int]
@@ -182,7 +334,9 @@ def _schedule(
     upto, element = offsets_of([len(image) for image in images]), np.concatenate(images)
     path = np.repeat(np.arange(len(found)), np.diff(upto))
     ends = program.nodes[element[:, None], np.stack([source, target], axis=1)[path]]
-    chunks, chunk = _chunks(problem, ends, parts[path], whole)
+    shards = problem.collective.items.share.reduced  # all are equal
+    amounts, denominator = shards.numerators[0] * parts[path], shards.denominator * whole
+    chunks, chunk, _ = chunks_of_paths(problem.collective, ends, amounts, denominator)
     hops = [(message, link, number) for number, one in enumerate(found) for message, link in one.hops]
     message, link, number = np.array(sorted(hops)).T
     copies = np.concatenate([np.arange(*upto[one : one + 2]) for one in number.tolist()])
@@ -247,31 +401,6 @@ def _straight(hops: Sequence[Hop], tails: Sequence[int], target: int) -> list[Ho
         kept.append(hops[place])
         place += 1
     return kept
-
-
-def _chunks(problem: Problem, ends: IntArray, parts: Int64Array, whole: int) -> tuple[Chunks, Int32Array]:
-    """Return a table with a chunk for each path, and which these are.
-
-    Parameters
-    ----------
-    problem
-        The problem.
-    ends
-        Shape (paths, 2).
-    parts
-        Shape (paths,): numerators of each path's share, over `whole`.
-    whole
-        The sum of the parts of a pair.
-    """
-    items, ranks = problem.collective.items, problem.topology.num_ranks
-    item_of = np.zeros((ranks, ranks), dtype=np.int64)
-    item_of[items.start, items.end] = np.arange(len(items))
-    item = np.concatenate([item_of[ends[:, 0], ends[:, 1]], item_of.diagonal()])
-    place = np.argsort(item, kind="stable")
-    share = items.share.reduced
-    size = share.numerators[item] * np.concatenate([parts, np.full(ranks, whole)])
-    chunk = np.argsort(place)[: len(ends)].astype(np.int32)
-    return Chunks(item[place], size[place], share.denominator * whole), chunk
 
 
 def check(problem: Problem, options: MessageFlowOptions) -> None:
