@@ -7,7 +7,7 @@ are a decomposition of the matrix between hosts into permutations (Birkhoff and 
 take as long as the host that sends or receives most. Last, inside the host, all bytes go to their
 destinations.
 
-Read `decomposition` first (the stages), then `pieces` (which rank sends what in them) and `method`.
+Read `stages` first (the stages, and which rank sends what in them), then `method`.
 """
 
 from tutti.heuristics.birkhoff.method import METHOD

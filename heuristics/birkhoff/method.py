@@ -7,8 +7,7 @@ from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 
-from tutti.heuristics.birkhoff.decomposition import Stages, part_of, sliced, stages
-from tutti.heuristics.birkhoff.pieces import StagePieces, pieces
+from tutti.heuristics.birkhoff.stages import StagePieces, Stages, part_of, pieces, sliced, stages
 from tutti.heuristics.classic.steps import MOST_ROWS, StepTransfers, schedule_of_steps
 from tutti.heuristics.hosts import hosts_for
 from tutti.schedules.capabilities import Capabilities, Groups, Shape

@@ -31,26 +31,25 @@ from typing import ClassVar
 
 import numpy as np
 
-from tutti.heuristics.classic.butterfly import Partners, doubling, exchanging, holdings
-from tutti.heuristics.classic.steps import (
-    StepTransfers,
-    check_allgathers,
-    check_rows,
-    exchange_schedule,
-    schedule_of_steps,
+from tutti.heuristics.classic.butterfly import (
+    ButterflyOptions,
+    bine_partners,
+    butterfly_schedule,
+    check_butterfly,
+    crossing,
+    onward,
 )
-from tutti.heuristics.classic.swing import LATENCY, SwingOptions, reach
+from tutti.heuristics.classic.steps import StepTransfers, check_rows, exchange_schedule, schedule_of_steps
 from tutti.schedules.capabilities import Capabilities, Groups
 from tutti.schedules.collective import KINDS, Kind
-from tutti.schedules.compose import BY_ALLGATHER, from_allgather
+from tutti.schedules.compose import BY_ALLGATHER
 from tutti.schedules.method import Method, Problem
 from tutti.schedules.reversal import reverse
 from tutti.schedules.schedule import Schedule
-from tutti.topologies.exact import Int64Array
 from tutti.topologies.transforms import transpose
 
 
-class BineOptions(SwingOptions):
+class BineOptions(ButterflyOptions):
     """Options of Bine trees.
 
     Parameters
@@ -76,73 +75,35 @@ def synthesize(problem: Problem, options: BineOptions, rng: np.random.Generator)
         As `METHOD.supports`.
     """
     METHOD.supports(problem, options)
-    what, kind = problem.collective, problem.collective.kind
-    if kind in BY_ALLGATHER and options.version != LATENCY:
-        return from_allgather(problem, _schedule)
-    if kind in (Kind.REDUCE, Kind.GATHER):
-        return reverse(_schedule(Problem(transpose(problem.topology), what.reverse)), problem.topology)
-    return _schedule(problem)
-
-
-def _schedule(problem: Problem) -> Schedule:
     what, partners = problem.collective, bine_partners(problem.topology.num_ranks)
+    if what.kind in BY_ALLGATHER:
+        return butterfly_schedule(problem, [partners], whole=options.whole)
     if what.kind is Kind.ALL_TO_ALL:
         return exchange_schedule(problem, crossing(partners))
-    if what.root is not None:
-        senders, sent = np.array([what.root]), []
-        for step, (partner, onward) in enumerate(zip(partners, _onward(partners), strict=True), start=1):
-            to = partner[senders]
-            chunk = onward[to] if what.kind is Kind.SCATTER else np.zeros((1, 1), dtype=np.int64)
-            sent.append(StepTransfers.of(step, senders[:, None], to[:, None], chunk))
-            senders = np.concatenate([senders, to])
-        rows = StepTransfers.joined(sent)
-    elif what.kind is Kind.ALLREDUCE:
-        rows = exchanging(partners[::-1], np.arange(len(what.items)))
-    else:
-        rows = doubling(partners)
-    return schedule_of_steps(problem, rows)
+    if what.kind in (Kind.REDUCE, Kind.GATHER):
+        return reverse(_from_root(Problem(transpose(problem.topology), what.reverse)), problem.topology)
+    return _from_root(problem)
 
 
-def bine_partners(ranks: int) -> list[Int64Array]:
-    """Return all ranks' partners in each step, of 2^s ranks; distances halve.
-
-    Examples
-    --------
-    >>> [partner[:2].tolist() for partner in bine_partners(16)]
-    [[11, 6], [3, 14], [15, 2], [1, 0]]
-    """
-    rank = np.arange(ranks)
-    return [
-        (rank + np.where(rank % 2 == 0, reach(s), -reach(s))) % ranks
-        for s in reversed(range(ranks.bit_length() - 1))
-    ]
-
-
-def _onward(partners: Partners) -> list[Int64Array]:
-    """Return the ranks that are reached from each in the steps that follow each step."""
-    return holdings(partners[::-1])[::-1]
-
-
-def crossing(partners: Partners) -> StepTransfers:
-    """Return the all-to-all over a butterfly; chunks are owner · N + destination."""
-    rank, rows = np.arange(len(partners[0]))[:, None, None], []
-    steps = zip(partners, holdings(partners), _onward(partners), strict=True)
-    for step, (partner, held, onward) in enumerate(steps, start=1):
-        chunk = held[:, :, None] * len(rank) + onward[partner][:, None, :]
-        rows.append(StepTransfers.of(step, rank, partner[:, None, None], chunk))
-    return StepTransfers.joined(rows)
+def _from_root(problem: Problem) -> Schedule:
+    """Return the broadcast or scatter: a rank that has data sends it to its partner in each step."""
+    what, partners = problem.collective, bine_partners(problem.topology.num_ranks)
+    senders, sent = np.array([what.root]), []
+    for step, (partner, reached) in enumerate(zip(partners, onward(partners), strict=True), start=1):
+        to = partner[senders]
+        chunk = reached[to] if what.kind is Kind.SCATTER else np.zeros((1, 1), dtype=np.int64)
+        sent.append(StepTransfers.of(step, senders[:, None], to[:, None], chunk))
+        senders = np.concatenate([senders, to])
+    return schedule_of_steps(problem, StepTransfers.joined(sent))
 
 
 def check(problem: Problem, options: BineOptions) -> None:
     """Raise `Unsupported` for too many transfers, and for version latency of what is no allreduce."""
     kind, ranks = problem.collective.kind, problem.topology.num_ranks
-    if options.version == LATENCY and kind is not Kind.ALLREDUCE:
-        raise METHOD.unsupported(f"has version latency for allreduces; this is {kind}: version bandwidth")
-    if kind in BY_ALLGATHER and options.version != LATENCY:
-        check_allgathers(METHOD, problem)
-    elif not kind.rooted:
-        shards = ranks if kind is Kind.ALLREDUCE else ranks // 2
-        check_rows(METHOD, problem, ranks * shards * (ranks.bit_length() - 1))
+    if kind in BY_ALLGATHER or options.whole:
+        check_butterfly(METHOD, problem, whole=options.whole)
+    elif kind is Kind.ALL_TO_ALL:
+        check_rows(METHOD, problem, ranks * (ranks // 2) * (ranks.bit_length() - 1))
 
 
 METHOD = Method(

@@ -40,7 +40,7 @@ from typing import Annotated
 
 import numpy as np
 
-from tutti.heuristics.classic.butterfly import doubling
+from tutti.heuristics.classic.butterfly import doubling, xor_partners
 from tutti.heuristics.classic.steps import StepTransfers, check_allgathers, schedule_of_steps
 from tutti.heuristics.hosts import HostOptions, with_note_on_hosts
 from tutti.schedules.capabilities import Capabilities, Groups, Shape
@@ -90,7 +90,7 @@ def line_transfers(line: LineKind, size: int, direction: int = 1) -> StepTransfe
         step = np.arange(1, size)[:, None]
         return StepTransfers.of(step, at, (at + direction) % size, (at - direction * (step - 1)) % size)
     if line is LineKind.SWITCH and size & (size - 1) == 0:
-        return doubling([at ^ (1 << bit) for bit in range(size.bit_length() - 1)])
+        return doubling(xor_partners(size))
     owner, target = np.nonzero(~np.eye(size, dtype=np.bool_))
     if line is LineKind.PATH:  # each block moves one rank on, towards both ends, in each step
         return StepTransfers.of(np.abs(target - owner), target - np.sign(target - owner), target, owner)
@@ -355,10 +355,6 @@ BLUECONNECT = by_dimension(
 )
 
 
-def _balanced(topology: Topology, grid: Grid, chunks: int) -> list[tuple[int, ...]]:
-    return balanced_orders(grid, line_bandwidths(topology, grid), chunks, innermost_first(grid))
-
-
 def balanced_orders(
     grid: Grid, bandwidth: list[Fraction], chunks: int, innermost: Sequence[int]
 ) -> list[tuple[int, ...]]:
@@ -396,5 +392,9 @@ def balanced_orders(
 
 
 THEMIS = by_dimension(
-    "themis", "as blueconnect, each chunk in the order of dimensions that balances their loads", _balanced
+    "themis",
+    "as blueconnect, each chunk in the order of dimensions that balances their loads",
+    lambda topology, grid, chunks: balanced_orders(
+        grid, line_bandwidths(topology, grid), chunks, innermost_first(grid)
+    ),
 )

@@ -16,7 +16,6 @@ from tutti.heuristics.classic.steps import (
     StepTransfers,
     check_rows,
     even_seconds,
-    rank_hops,
     schedule_of_steps,
 )
 from tutti.schedules.capabilities import Capabilities
@@ -90,11 +89,11 @@ def estimate(problem: Problem, options: NoOptions) -> float | None:
 
     None with groups and for rooted collectives: they load some links more than others.
     """
-    what, ranks = problem.collective, problem.collective.num_ranks
+    what = problem.collective
     if what.groups is not None or what.kind.rooted:
         return None
     steps = 2 if what.kind is Kind.ALLREDUCE else 1
-    return steps * even_seconds(problem, rank_hops(problem.topology), 1 / ranks)
+    return steps * even_seconds(problem)
 
 
 METHOD: Method = Method(

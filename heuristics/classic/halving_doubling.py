@@ -17,12 +17,15 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from tutti.heuristics.classic.butterfly import doubling, doubling_exchanges, exchanging, whole_exchanges
-from tutti.heuristics.classic.steps import check_allgathers, check_rows, exchange_seconds, schedule_of_steps
+from tutti.heuristics.classic.butterfly import (
+    butterfly_schedule,
+    butterfly_seconds,
+    check_butterfly,
+    xor_partners,
+)
 from tutti.schedules.capabilities import Capabilities, Groups
 from tutti.schedules.collective import Kind
-from tutti.schedules.compose import BY_ALLGATHER, from_allgather
-from tutti.schedules.estimates import seconds_by_allgathers
+from tutti.schedules.compose import BY_ALLGATHER
 from tutti.schedules.method import Method, NoOptions, Problem
 from tutti.schedules.schedule import Schedule
 from tutti.topologies.exact import Int64Array
@@ -61,8 +64,7 @@ def synthesize(problem: Problem, options: RhdOptions, rng: np.random.Generator) 
         As `METHOD.supports`.
     """
     RHD.supports(problem, options)
-    rows = doubling(_partners(problem, options))
-    return from_allgather(problem, lambda half: schedule_of_steps(half, rows))
+    return butterfly_schedule(problem, [_partners(problem, options)])
 
 
 def _partners(problem: Problem, options: RhdOptions) -> list[Int64Array]:
@@ -71,25 +73,14 @@ def _partners(problem: Problem, options: RhdOptions) -> list[Int64Array]:
     return partners[::-1] if options.distance == HALVING else partners
 
 
-def xor_partners(ranks: int) -> list[Int64Array]:
-    """Return rank i XOR 2^b for each b."""
-    return [np.arange(ranks) ^ (1 << bit) for bit in range(ranks.bit_length() - 1)]
-
-
-def estimate(problem: Problem, options: RhdOptions) -> float:
-    """Return the seconds of log2 N steps each way, in which 1, 2, 4, ... shards are exchanged."""
-    steps = doubling_exchanges(_partners(problem, options))
-    return seconds_by_allgathers(problem, lambda half: exchange_seconds(half, steps))
-
-
 RHD: Method = Method(
     name="rhd",
     kind="heuristic",
     synthesize=synthesize,
     options=RhdOptions,
     capabilities=Capabilities(BY_ALLGATHER, Groups.NONE, power_of_two=True),
-    check=lambda problem, options: check_allgathers(RHD, problem),
-    estimate=estimate,
+    check=lambda problem, options: check_butterfly(RHD, problem),
+    estimate=lambda problem, options: butterfly_seconds(problem, [_partners(problem, options)]),
     summary="recursive halving and doubling over shortest routes; a power of two ranks",
 )
 
@@ -103,27 +94,20 @@ def synthesize_doubling(problem: Problem, options: NoOptions, rng: np.random.Gen
         As `METHOD.supports`.
     """
     RECURSIVE_DOUBLING.supports(problem, options)
-    ranks = problem.topology.num_ranks
-    return schedule_of_steps(problem, exchanging(xor_partners(ranks), np.arange(ranks)))
+    return butterfly_schedule(problem, _farthest_first(problem), whole=True)
 
 
-def check_doubling(problem: Problem, options: NoOptions) -> None:
-    """Raise `Unsupported` for too many transfers."""
-    ranks = problem.topology.num_ranks
-    check_rows(RECURSIVE_DOUBLING, problem, ranks * ranks * (ranks.bit_length() - 1))
+def _farthest_first(problem: Problem) -> list[list[Int64Array]]:
+    """Return the partners of the one part in the order opposite to that of the steps."""
+    return [xor_partners(problem.topology.num_ranks)[::-1]]
 
 
-def estimate_doubling(problem: Problem, options: NoOptions) -> float:
-    """Return the seconds of log2 N steps, in each of which all of M is exchanged."""
-    return exchange_seconds(problem, whole_exchanges(xor_partners(problem.topology.num_ranks)))
-
-
-RECURSIVE_DOUBLING = Method(
+RECURSIVE_DOUBLING: Method = Method(
     name="recursive_doubling",
     kind="heuristic",
     synthesize=synthesize_doubling,
     capabilities=Capabilities((Kind.ALLREDUCE,), Groups.NONE, power_of_two=True),
-    check=check_doubling,
-    estimate=estimate_doubling,
+    check=lambda problem, options: check_butterfly(RECURSIVE_DOUBLING, problem, whole=True),
+    estimate=lambda problem, options: butterfly_seconds(problem, _farthest_first(problem), whole=True),
     summary="allreduce by exchanging all data at doubling distances; a power of two ranks",
 )

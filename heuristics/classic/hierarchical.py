@@ -28,10 +28,8 @@ from typing import Annotated, ClassVar, NamedTuple
 import numpy as np
 
 from tutti.heuristics.classic import bruck, pat
-from tutti.heuristics.classic.bine import bine_partners, crossing
-from tutti.heuristics.classic.butterfly import doubling
+from tutti.heuristics.classic.butterfly import bine_partners, crossing, doubling, xor_partners
 from tutti.heuristics.classic.by_dimension import chunked_spread, line_transfers, spread_over
-from tutti.heuristics.classic.halving_doubling import xor_partners
 from tutti.heuristics.classic.steps import StepTransfers, check_allgathers, check_rows, exchange_schedule
 from tutti.heuristics.hosts import HostOptions, hosts_for, with_note_on_hosts
 from tutti.schedules.capabilities import Capabilities, Groups, Shape
@@ -148,29 +146,21 @@ def _exchanges(hosts: Hosts, options: HierarchicalOptions) -> list[StepTransfers
 
 def _all_to_all(ranks: Int64Array, inside: StepTransfers, between: StepTransfers) -> StepTransfers:
     """Return the all-to-all, given that of one level each; `ranks` is of shape (hosts, ranks of each)."""
-    count, size = ranks.shape
 
-    def pair(owner: Int64Array, dest: Int64Array) -> Int64Array:
-        return owner * ranks.size + dest
+    def level(ranks: Int64Array, rows: StepTransfers, before: int, *, arrived: bool) -> StepTransfers:
+        """Return what moves along the rows of a table of ranks: the owner's or, if `arrived`, the receiver's.
 
-    owner, dest = np.divmod(inside.chunk[:, None, None], size)
-    source, target = inside.source[:, None, None], inside.target[:, None, None]
-    here, there = np.arange(count)[:, None], np.arange(count)
-    first = StepTransfers.of(
-        inside.step[:, None, None],
-        ranks[here, source],
-        ranks[here, target],
-        pair(ranks[here, owner], ranks[there, dest]),
-    )
-    here, there = np.divmod(between.chunk[:, None, None], count)
-    source, target = between.source[:, None, None], between.target[:, None, None]
-    owner, dest = np.arange(size)[:, None], np.arange(size)
-    second = StepTransfers.of(
-        inside.step.max() + between.step[:, None, None],
-        ranks[source, dest],
-        ranks[target, dest],
-        pair(ranks[here, owner], ranks[there, dest]),
-    )
+        Axes: a row of the transfers, the owner's row of the table, the receiver's row.
+        """
+        step, source, target, chunk = (column[:, None, None] for column in rows)
+        owner, dest = np.divmod(chunk, ranks.shape[1])
+        here, there = np.arange(len(ranks))[:, None], np.arange(len(ranks))
+        line = there if arrived else here
+        pair = ranks[here, owner] * ranks.size + ranks[there, dest]
+        return StepTransfers.of(before + step, ranks[line, source], ranks[line, target], pair)
+
+    first = level(ranks, inside, 0, arrived=False)
+    second = level(ranks.T, between, int(inside.step.max()), arrived=True)
     return StepTransfers.joined([first, second])
 
 

@@ -17,7 +17,6 @@ from tutti.heuristics.classic.steps import (
     StepTransfers,
     check_rows,
     even_seconds,
-    rank_hops,
     schedule_of_steps,
 )
 from tutti.schedules.capabilities import Capabilities
@@ -88,9 +87,7 @@ def estimate(problem: Problem, options: PairwiseOptions) -> float | None:
 
     Steps that use different links overlap, so all steps count as one.
     """
-    if problem.collective.groups is not None:
-        return None
-    return even_seconds(problem, rank_hops(problem.topology), 1 / problem.collective.num_ranks)
+    return even_seconds(problem) if problem.collective.groups is None else None
 
 
 METHOD = Method(

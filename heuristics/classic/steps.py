@@ -11,7 +11,7 @@ import numpy.typing as npt
 from tutti.schedules.collective import Collective, Kind
 from tutti.schedules.method import Method, Problem
 from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
-from tutti.topologies.exact import BoolArray, Int32Array, Int64Array, IntArray, joined_rows, offsets_of
+from tutti.topologies.exact import BoolArray, Int32Array, Int64Array, joined_rows, offsets_of
 from tutti.topologies.graphs.shortest_paths import hop_distances, shortest_routes
 from tutti.topologies.topology import Topology
 
@@ -176,28 +176,17 @@ def _step_seconds(topology: Topology, routes: Routes, size: float, taken: Int64A
     return float(along[often > 0].max() + (np.maximum(messages - 1, 0) * alpha + load / bandwidth).max())
 
 
-def even_seconds(problem: Problem, hops: IntArray, part: float) -> float:
-    """Return the seconds of a step whose routes load all links evenly: no shortest routes take less time.
+def even_seconds(problem: Problem) -> float:
+    """Return the seconds of a step in which each rank sends M/N to each, if its routes load all links evenly.
 
-    Parameters
-    ----------
-    problem
-        The network and the size M.
-    hops
-        The links of each message's route.
-    part
-        The size of each message, in units of M.
+    No shortest routes take less time.
     """
-    topology, size = problem.topology, part * float(problem.size or 0)
+    topology, ranks = problem.topology, problem.topology.num_ranks
+    hops = hop_distances(topology, np.arange(ranks))[:, :ranks]
+    size = 1 / ranks * float(problem.size or 0)
     alpha, bandwidth = topology.alpha.floats.mean(), topology.bandwidth.floats.mean()
     crossing = max(hops.sum() / topology.num_links, 1.0)
     return float((hops.max() + crossing - 1) * alpha + crossing * size / bandwidth)
-
-
-def rank_hops(topology: Topology) -> Int32Array:
-    """Return the links between ranks on shortest routes, shape (N, N)."""
-    ranks = topology.num_ranks
-    return hop_distances(topology, np.arange(ranks))[:, :ranks]
 
 
 def _numbered(values: Int64Array, end: int) -> tuple[Int64Array, Int32Array]:

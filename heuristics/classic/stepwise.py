@@ -168,7 +168,13 @@ class _Data:
         far = hop_distances(topology)
         cut, transfers = _cut(problem, far, options, few)
         chunks = Chunks.even(what, cut)
-        nodes, links = _symmetries(problem)
+        # Permutations of nodes and links that take the problem to itself, the identity first.
+        if what.kind is Kind.ALL_TO_ALL and what.plain:
+            nodes, links = free_group(topology)
+        else:
+            nodes, links = (
+                np.arange(size, dtype=np.int32)[None] for size in (topology.num_nodes, topology.num_links)
+            )
         source, target = what.items.start[chunks.item], what.items.end[chunks.item]
         hops = far[source, target]
         # Far ones first: they have the most choice. Among equal ones, turn by turn, those equally far round.
@@ -283,15 +289,6 @@ class _Data:
             np.concatenate([self.links[:, path[part]].ravel() for part in parts]),
             np.repeat(step[row], len(self.links)),
         )
-
-
-def _symmetries(problem: Problem) -> tuple[Int32Array, Int32Array]:
-    """Return permutations of nodes and links that take the problem to itself, the identity first."""
-    topology, what = problem.topology, problem.collective
-    if what.kind is Kind.ALL_TO_ALL and what.plain:
-        return free_group(topology)
-    same = (np.arange(size, dtype=np.int32)[None] for size in (topology.num_nodes, topology.num_links))
-    return next(same), next(same)
 
 
 def _cut(problem: Problem, far: Int32Array, options: StepwiseOptions, few: int) -> tuple[int, int]:

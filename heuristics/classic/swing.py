@@ -29,37 +29,27 @@ further apart pay the α of each link, and share links.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from tutti.heuristics.classic.butterfly import doubling, doubling_exchanges, exchanging, whole_exchanges
-from tutti.heuristics.classic.by_dimension import grid_for
-from tutti.heuristics.classic.steps import (
-    StepMessages,
-    StepTransfers,
-    check_allgathers,
-    check_rows,
-    exchange_seconds,
-    schedule_of_steps,
+from tutti.heuristics.classic.butterfly import (
+    ButterflyOptions,
+    butterfly_schedule,
+    butterfly_seconds,
+    check_butterfly,
+    reach,
 )
+from tutti.heuristics.classic.by_dimension import grid_for
 from tutti.schedules.capabilities import Capabilities, Groups, Shape
-from tutti.schedules.collective import Kind
-from tutti.schedules.compose import BY_ALLGATHER, from_allgather
-from tutti.schedules.estimates import seconds_by_allgathers
+from tutti.schedules.compose import BY_ALLGATHER
 from tutti.schedules.method import Method, Problem
 from tutti.schedules.schedule import Schedule
 from tutti.topologies.exact import Int64Array
 from tutti.topologies.graphs.grid_structure import Grid
-from tutti.topologies.options import Choice, Options
-
-BANDWIDTH, LATENCY = "bandwidth", "latency"
 
 
-@dataclass(frozen=True)
-class SwingOptions(Options):
+class SwingOptions(ButterflyOptions):
     """Options of Swing.
 
     Parameters
@@ -75,10 +65,6 @@ class SwingOptions(Options):
 
     OWNER: ClassVar[str] = "swing"
 
-    version: Annotated[str, Choice((BANDWIDTH, LATENCY), words=f"allowed: {BANDWIDTH}, {LATENCY}")] = (
-        BANDWIDTH
-    )
-
 
 def synthesize(problem: Problem, options: SwingOptions, rng: np.random.Generator) -> Schedule:
     """Return Swing's schedule over shortest routes, in the step clock: log2 N steps, each way or in all.
@@ -89,34 +75,14 @@ def synthesize(problem: Problem, options: SwingOptions, rng: np.random.Generator
         As `METHOD.supports`.
     """
     METHOD.supports(problem, options)
-    swings = _swings(grid_for(METHOD, problem))
-    if options.version == LATENCY:
-        items = np.arange(len(problem.collective.items))
-        return _of_parts(problem, [exchanging(partners, items) for partners in swings])
-    parts = [doubling(partners[::-1]) for partners in swings]
-    return from_allgather(problem, lambda half: _of_parts(half, parts))
+    return butterfly_schedule(problem, _swings(problem), whole=options.whole)
 
 
-def _of_parts(problem: Problem, parts: list[StepTransfers]) -> Schedule:
-    """Return the schedule in which part j of every item moves by the j-th rows."""
-    rows = [part._replace(chunk=part.chunk * len(parts) + j) for j, part in enumerate(parts)]
-    return schedule_of_steps(problem, StepTransfers.joined(rows), len(parts))
-
-
-def _swings(grid: Grid) -> list[list[Int64Array]]:
-    """Return, for each part, all ranks' partners in each step of its reduce-scatter."""
-    return [_partners(grid, first, direction) for direction in (1, -1) for first in range(len(grid.shape))]
-
-
-def reach(s: int) -> int:
-    """Return ρ(s) = (1 - (-2)^(s + 1)) / 3, the distance to an even rank's partner of step s.
-
-    Examples
-    --------
-    >>> [reach(s) for s in range(6)]
-    [1, -1, 3, -5, 11, -21]
-    """
-    return (1 - (-2) ** (s + 1)) // 3
+def _swings(problem: Problem) -> list[list[Int64Array]]:
+    """Return, for each part, all ranks' partners in each step of an allgather."""
+    grid = grid_for(METHOD, problem)
+    firsts = range(len(grid.shape))
+    return [_partners(grid, first, direction)[::-1] for direction in (1, -1) for first in firsts]
 
 
 def _partners(grid: Grid, first: int, direction: int) -> list[Int64Array]:
@@ -138,34 +104,12 @@ def _partners(grid: Grid, first: int, direction: int) -> list[Int64Array]:
 
 def check(problem: Problem, options: SwingOptions) -> None:
     """Raise `Unsupported` for too many transfers, and for version latency of what is no allreduce."""
-    if options.version == LATENCY and problem.collective.kind is not Kind.ALLREDUCE:
-        raise METHOD.unsupported(
-            f"has version latency for allreduces; this is {problem.collective.kind}: version bandwidth"
-        )
-    grid = grid_for(METHOD, problem)
-    parts, steps = 2 * len(grid.shape), problem.topology.num_ranks.bit_length() - 1
-    if options.version == LATENCY:
-        check_rows(METHOD, problem, parts * steps * problem.topology.num_ranks**2)
-    else:
-        check_allgathers(METHOD, problem, parts)
+    check_butterfly(METHOD, problem, 2 * len(grid_for(METHOD, problem).shape), whole=options.whole)
 
 
 def estimate(problem: Problem, options: SwingOptions) -> float:
     """Return the seconds of log2 N steps of all parts together, in each half or in all (`latency`)."""
-    swings = _swings(grid_for(METHOD, problem))
-    latency = options.version == LATENCY
-    exchanges, turn = (whole_exchanges, 1) if latency else (doubling_exchanges, -1)
-    parts = [exchanges(partners[::turn], len(swings)) for partners in swings]
-    steps = [_at_once(step) for step in zip(*parts, strict=True)]
-    if latency:
-        return exchange_seconds(problem, steps)
-    return seconds_by_allgathers(problem, lambda half: exchange_seconds(half, steps))
-
-
-def _at_once(step: Sequence[StepMessages]) -> StepMessages:
-    """Return the exchanges of all parts in a step as one; the parts have equal sizes."""
-    source, target = (np.concatenate([one[end] for one in step]) for end in (0, 1))
-    return StepMessages(source, target, step[0].part)
+    return butterfly_seconds(problem, _swings(problem), whole=options.whole)
 
 
 METHOD = Method(

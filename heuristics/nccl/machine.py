@@ -88,7 +88,7 @@ def cluster_of(topology: Topology, hosts: Hosts, every: Int64Array, options: Ncc
     topology, hosts
         The network and its hosts.
     every
-        The rounds through a host's GPUs that share no link, one a row (`channels.rounds_of`).
+        The rounds through a host's GPUs that share no link, one a row (`method.rounds_of`).
     options
         The options of NCCL's model.
     """
@@ -100,7 +100,10 @@ def cluster_of(topology: Topology, hosts: Hosts, every: Int64Array, options: Ncc
     near = (source < topology.num_ranks) & (hosts.of[source] == hosts.of[target]) & ~gate[target]
     rates = np.bincount(source[near], _rates(topology)[near], minlength=topology.num_ranks)
     inside = float(rates.min())
-    name = options.generation or _nearest(inside)
+    # The generation whose NVLinks are rated nearest, by the quotient.
+    name = options.generation or min(
+        GENERATIONS, key=lambda known: abs(math.log(max(inside, 1e-9) / GENERATIONS[known].rated))
+    )
     known = GENERATIONS[name]
     most = min(known.nvlink, inside) if gpus > 1 else math.inf
     channels = search(known, most, _adapters(topology, hosts) if count > 1 else None)
@@ -195,8 +198,3 @@ def _adapters(topology: Topology, hosts: Hosts) -> FloatArray:
 def _rates(topology: Topology) -> FloatArray:
     """Return the GB/s of each link."""
     return topology.bandwidth.numerators / float(topology.bandwidth.denominator * GIGA)
-
-
-def _nearest(inside: float) -> str:
-    """Return the generation whose NVLinks are rated nearest to this number of GB/s, by the quotient."""
-    return min(GENERATIONS, key=lambda name: abs(math.log(max(inside, 1e-9) / GENERATIONS[name].rated)))

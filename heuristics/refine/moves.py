@@ -25,8 +25,11 @@ def _remove(plan: TransferSequence, place: int) -> None:
 
 
 @kernel
-def _insert(plan: TransferSequence, place: int, transfer: int, alone: bool) -> None:
-    """Insert a transfer: as a message before a place, or in the message that begins there, as its second."""
+def _insert(plan: TransferSequence, place: int, transfer: int, alone: bool) -> float:
+    """Insert a transfer as a message before a place, or as the second of the message that begins there.
+
+    Return when it starts by the times of the plan so far.
+    """
     slot, begins, start = plan.slot, plan.begins, plan.start
     length = plan.length[0]
     at = place if alone else place + 1
@@ -35,13 +38,17 @@ def _insert(plan: TransferSequence, place: int, transfer: int, alone: bool) -> N
         slot[other], begins[other], start[other] = slot[other - 1], begins[other - 1], start[other - 1]
     slot[at], begins[at], start[at] = transfer, alone, when
     plan.length[0] = length + 1
+    return when
 
 
 @kernel
 def _put(
     rng: np.random.Generator, roads: Roads, plan: TransferSequence, transfer: int, moment: float
-) -> None:
-    """Put a transfer in a message of its class near the first that starts at a moment, or in its own."""
+) -> float:
+    """Put a transfer in a message of its class near the first that starts at a moment, or in its own.
+
+    Return when it starts by the times of the plan so far.
+    """
     kind_of, slot, begins, start, route = roads.kind, plan.slot, plan.begins, plan.start, plan.route
     kind, length = kind_of[route[transfer]], plan.length[0]
     skip = _steps(rng)
@@ -59,7 +66,7 @@ def _put(
                 skip -= 1
     if skip < 0 and before != NONE:
         place = before
-    _insert(plan, place, transfer, place == length or rng.random() < TUNING.alone)
+    return _insert(plan, place, transfer, place == length or rng.random() < TUNING.alone)
 
 
 @kernel
@@ -71,15 +78,6 @@ def _steps(rng: np.random.Generator) -> int:
     while draw > TUNING.later and rng.random() < TUNING.later:
         steps += 1
     return steps
-
-
-@kernel
-def _place_of(plan: TransferSequence, transfer: int) -> int:
-    slot = plan.slot
-    for place in range(plan.length[0]):
-        if slot[place] == transfer:
-            return place
-    return NONE
 
 
 @kernel
@@ -278,9 +276,8 @@ def _retrace(
         here = base + step
         plan.route[here] = road
         plan.origin[here], plan.goal[here] = parcel * parcels.cells + step, parcel * parcels.cells + step + 1
-        _put(rng, roads, plan, here, moment)
-        kind = roads.kind[road]
-        moment = max(moment, plan.start[_place_of(plan, here)]) + roads.latency[kind]
+        start = _put(rng, roads, plan, here, moment)
+        moment = max(moment, start) + roads.latency[roads.kind[road]]
         at, step = np.int64(roads.target[road]), step + 1
     return True
 

@@ -93,16 +93,14 @@ def _rooted(beside: list[list[int]], root: int) -> tuple[int, Int32Array] | None
     return (reached[-1][0], parent) if len(reached) == RANKS else None
 
 
-def _pairs(topology: Topology) -> _Edges:
-    """Return the pairs of ranks that have a link each way, the lower first."""
-    joined = set(zip(topology.source.tolist(), topology.target.tolist(), strict=True))
-    return tuple(sorted((a, b) for a, b in joined if a < b and (b, a) in joined))
-
-
 def _trees(topology: Topology) -> Int32Array:
     """Return the trees, or raise `Unsupported`."""
-    pairs = _pairs(topology) if topology.num_ranks == RANKS and not topology.num_switches else ()
-    trees = disjoint_binary_trees(pairs) if len(pairs) <= MOST_PAIRS else None
+    trees = None
+    if topology.num_ranks == RANKS and not topology.num_switches:
+        joined = set(zip(topology.source.tolist(), topology.target.tolist(), strict=True))
+        # The pairs of ranks that have a link each way, the lower first.
+        pairs = tuple(sorted((a, b) for a, b in joined if a < b and (b, a) in joined))
+        trees = disjoint_binary_trees(pairs) if len(pairs) <= MOST_PAIRS else None
     if trees is None:
         raise METHOD.unsupported(
             f"needs 8 ranks without switches, joined in at most {MOST_PAIRS} pairs, with two disjoint binary "

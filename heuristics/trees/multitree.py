@@ -43,6 +43,7 @@ from tutti.topologies.exact import BoolArray, Int32Array, Int64Array
 from tutti.topologies.kernels import kernel
 from tutti.topologies.options import Flag, Options
 from tutti.topologies.topology import Topology
+from tutti.topologies.trees.forest import depths
 
 
 @dataclass(frozen=True)
@@ -80,8 +81,9 @@ def synthesize(problem: Problem, options: MultiTreeOptions, rng: np.random.Gener
 def _allgather(problem: Problem, lockstep: bool) -> Schedule:
     topology = problem.topology
     root, offsets, links = grow_multitree(topology, lockstep=lockstep)
-    ends = (topology.source[links[offsets[:-1]]], topology.target[links[offsets[1:] - 1]])
-    height = _depths(topology.num_ranks, root, *ends).max(axis=1)
+    parent = np.full((topology.num_ranks, topology.num_ranks), -1, np.int32)
+    parent[root, topology.target[links[offsets[1:] - 1]]] = topology.source[links[offsets[:-1]]]
+    height = np.array([depths(tree).max() for tree in parent])
     stats = {"height": int(height.max()), "mean_height": float(height.mean())}
     chunks, routes = Chunks.even(problem.collective), Routes(offsets, links)
     return problem.schedule(Clock.FLOW, chunks, root, np.arange(len(root)), routes=routes, stats=stats)
@@ -266,15 +268,6 @@ def _take_route(links: _LinkUse, via: Int32Array, parent: int, child: int, route
         node = tail
     route[:length] = route[:length][::-1].copy()
     return length
-
-
-@kernel
-def _depths(ranks: int, root: Int32Array, tail: Int32Array, head: Int32Array) -> Int64Array:
-    """Return the hops from each root to each rank in its tree, (roots, ranks); edges as they joined."""
-    depth = np.zeros((ranks, ranks), np.int64)
-    for edge in range(len(root)):
-        depth[root[edge], head[edge]] = depth[root[edge], tail[edge]] + 1
-    return depth
 
 
 METHOD: Method = Method(

@@ -63,7 +63,9 @@ def _fastest(problem: Problem, hosts: list[Int64Array] | None, rings: list[Sched
     if size is None:
         return min(every, key=congestion)
     if problem.collective.kind is Kind.ALLREDUCE:
-        every.append(_named(fastest_trees(problem, _trees(problem.topology, hosts), AUTOMATIC), "dbt"))
+        trees = double_binary_trees(problem.topology.num_ranks)
+        trees = trees if hosts is None else [trees_through(hosts), *trees]
+        every.append(_named(fastest_trees(problem, trees, AUTOMATIC), "dbt"))
     return min(every, key=lambda one: simulate(one, size).time)
 
 
@@ -74,12 +76,6 @@ def _hosts(topology: Topology, options: HostOptions) -> list[Int64Array] | None:
 
 def _named(schedule: Schedule, algorithm: str) -> Schedule:
     return schedule.replace(stats={**schedule.stats, "algorithm": algorithm})
-
-
-def _trees(topology: Topology, hosts: list[Int64Array] | None) -> list[Int32Array]:
-    """Return the parents of the trees of all ranks, and of those of the channels."""
-    every = double_binary_trees(topology.num_ranks)
-    return every if hosts is None else [trees_through(hosts), *every]
 
 
 def rings_through(hosts: list[Int64Array]) -> Int64Array:

@@ -121,7 +121,10 @@ def _grown(topology: Topology, able: AbstractSet[int], top: int, members: Int64A
     waiting, wanted = [top], {*members.tolist()}
     reached = {top}
     for node in waiting:
-        for near in sorted(_neighbours(topology, node) & (wanted | able) - reached):
+        (out, leaving), (into, coming) = topology.out_links, topology.in_links
+        to = topology.target[leaving[out[node] : out[node + 1]]]
+        by = topology.source[coming[into[node] : into[node + 1]]]
+        for near in sorted({*to.tolist()} & {*by.tolist()} & (wanted | able) - reached):
             parent[near] = node
             reached.add(near)
             waiting += [near] * (near in able)
@@ -136,13 +139,6 @@ def _grown(topology: Topology, able: AbstractSet[int], top: int, members: Int64A
     return parent
 
 
-def _neighbours(topology: Topology, node: int) -> set[int]:
-    """Return the nodes to and from which a node has links."""
-    (out, leaving), (into, coming) = topology.out_links, topology.in_links
-    to = topology.target[leaving[out[node] : out[node + 1]]]
-    return {*to.tolist()} & {*topology.source[coming[into[node] : into[node + 1]]].tolist()}
-
-
 def _by_place(topology: Topology, able: AbstractSet[int], hosts: Hosts) -> list[Int32Array]:
     """Return the trees of every place in the hosts; none if the own switches of a host do not join it."""
     own = [{switch for switch in able if hosts.of[switch] == host} for host in range(len(hosts.ranks))]
@@ -152,7 +148,11 @@ def _by_place(topology: Topology, able: AbstractSet[int], hosts: Hosts) -> list[
     outside = able - {switch for switches in own for switch in switches}
     trees = []
     for place, leaders in enumerate(hosts.ranks.T):
-        across = switch_trees(topology, outside, leaders) or _binary(topology, leaders)
+        across = switch_trees(topology, outside, leaders)
+        if not across:
+            across = list(np.full((2, topology.num_nodes), -1, dtype=np.int32))
+            for tree, parent in zip(across, double_binary_trees(len(leaders))[0], strict=True):
+                tree[leaders] = np.where(parent < 0, -1, leaders[parent])
         for number, between in enumerate(across):
             tree = between.copy()
             for leader, of_host in zip(leaders.tolist(), inside, strict=True):
@@ -160,14 +160,6 @@ def _by_place(topology: Topology, able: AbstractSet[int], hosts: Hosts) -> list[
                 tree[below >= 0] = below[below >= 0]
             trees.append(tree)
     return trees
-
-
-def _binary(topology: Topology, leaders: Int64Array) -> list[Int32Array]:
-    """Return two binary trees of some ranks."""
-    trees = np.full((2, topology.num_nodes), -1, dtype=np.int32)
-    for tree, parent in zip(trees, double_binary_trees(len(leaders))[0], strict=True):
-        tree[leaders] = np.where(parent < 0, -1, leaders[parent])
-    return list(trees)
 
 
 def _allgather(problem: Problem, every: Sequence[Int32Array], slices: int) -> Schedule:

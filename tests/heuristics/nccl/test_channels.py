@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.heuristics.trees.spanning import reaches_all
-from tutti.heuristics.nccl.channels import chains, exits_of, rings, rounds, rounds_of
+from tutti.heuristics.nccl.method import chains, exits_of, rings, rounds, rounds_of
 from tutti.heuristics.trees.nccl_like import chained_trees
 from tutti.topologies.graphs.grid_structure import hosts_of
 from tutti.topologies.text import parse_topology

@@ -5,10 +5,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tutti.heuristics.refine.instance import RefineInstance
+from tutti.heuristics.refine.instance import RefineInstance, RoutedNetwork, by_steps
 from tutti.heuristics.refine.refinement import AnnealingSearch
-from tutti.heuristics.refine.roads import RoutedNetwork
-from tutti.heuristics.refine.starts import by_steps
 from tutti.schedules import Problem, collective
 from tutti.schedules.simulation.simulate import simulate
 from tutti.schedules.verify import verify

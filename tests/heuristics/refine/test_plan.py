@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 from tutti.experiments.registry import METHODS
-from tutti.heuristics.refine.instance import RefineInstance
+from tutti.heuristics.refine.instance import RefineInstance, RoutedNetwork, by_steps, of_schedule
 from tutti.heuristics.refine.plan import NEVER, play, room
 from tutti.heuristics.refine.refinement import AnnealingSearch
-from tutti.heuristics.refine.roads import RoutedNetwork
-from tutti.heuristics.refine.starts import by_steps, of_schedule
 from tutti.schedules import Problem, collective
 from tutti.schedules.reversal import reverse
 from tutti.schedules.simulation.simulate import simulate

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tutti.heuristics.hybrid.method import Chain, exchanges
+from tutti.heuristics.classic.recursive_hybrid import Chain, exchanges
 
 
 def sent(chain):

@@ -6,8 +6,14 @@ import numpy as np
 import pytest
 
 from tests.sweep import for_each
-from tutti.heuristics.hybrid import METHOD
-from tutti.heuristics.hybrid.method import Chain, HybridOptions, HybridPart, HybridSearch, factorizations
+from tutti.heuristics.classic.recursive_hybrid import (
+    METHOD,
+    Chain,
+    HybridOptions,
+    HybridPart,
+    HybridSearch,
+    factorizations,
+)
 from tutti.schedules import Problem, collective
 from tutti.schedules.simulation.simulate import simulate
 from tutti.schedules.verify import verify

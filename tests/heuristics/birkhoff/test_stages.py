@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pytest
 
-from tutti.heuristics.birkhoff.decomposition import Stages, sliced, stages
+from tutti.heuristics.birkhoff.stages import Stages, sliced, stages
 
 
 def random_matrix(seed):

@@ -121,7 +121,11 @@ def _added_up(chain: Chain, ranks: Int64Array, digits: Int64Array) -> Iterator[C
     # has[u, i]: whether rank u has a sum of item i that it still sends
     has: BoolArray = np.ones((len(ranks), len(ranks)), dtype=np.bool_)
     for place, digit in enumerate(chain.order):
-        targets = list(_others(chain.radices, ranks, digits, digit))
+        targets = []
+        for offset in range(1, chain.radices[digit]):  # the ranks whose digit is greater by this, cyclically
+            moved = digits.copy()
+            moved[digit] = (moved[digit] + offset) % chain.radices[digit]
+            targets.append(ranks[np.ravel_multi_index(tuple(moved), chain.radices)])
         part = digits[digit] % chain.folds[digit]
         scatters = place < chain.scattered
         rows = [
@@ -132,16 +136,6 @@ def _added_up(chain: Chain, ranks: Int64Array, digits: Int64Array) -> Iterator[C
             has = has & (part == digits[digit][:, None])
         source, item = (np.concatenate([row[column] for row in rows]) for column in (1, 2))
         yield ChainTransfers(source, np.concatenate([row[0][row[1]] for row in rows]), item, True)
-
-
-def _others(
-    radices: tuple[int, ...], ranks: Int64Array, digits: Int64Array, digit: int
-) -> Iterator[Int64Array]:
-    """Yield for each rank the one whose digit is greater by 1, 2, ..., cyclically."""
-    for offset in range(1, radices[digit]):
-        moved = digits.copy()
-        moved[digit] = (moved[digit] + offset) % radices[digit]
-        yield ranks[np.ravel_multi_index(tuple(moved), radices)]
 
 
 class HybridTuning(NamedTuple):
@@ -303,12 +297,6 @@ class HybridSearch:
         order = np.argsort(joined.step, kind="stable")
         return schedule_of_steps(self.problem, joined.kept(order), chunks, reduce[order])
 
-    def _chain(self) -> Chain:
-        """Return any chain."""
-        radices = self.radices[self.rng.integers(len(self.radices))]
-        order = self.rng.permutation(len(radices)).tolist()
-        return Chain(radices, tuple(order), int(self.rng.integers(len(order) + 1)), radices)
-
     def _changed(self, parts: Sequence[HybridPart]) -> list[HybridPart]:
         """Return the parts with a change: of weights, or of a chain."""
         found, rng = list(parts), self.rng
@@ -316,7 +304,10 @@ class HybridSearch:
         part = found[one]
         match rng.integers(4 if len(found) > 1 else 2):
             case 0:
-                found[one] = part._replace(chain=self._chain())
+                radices = self.radices[rng.integers(len(self.radices))]
+                order = rng.permutation(len(radices)).tolist()
+                scattered = int(rng.integers(len(order) + 1))
+                found[one] = part._replace(chain=Chain(radices, tuple(order), scattered, radices))
             case 1:
                 found[one] = part._replace(chain=self._neighbour(part.chain))
             case 2:
