@@ -1,10 +1,9 @@
 """Topology and schedule growing together: line graph, degree, Cartesian power and product.
 
-Read `shard_table` first: it defines the table of an allgather. `constructions` expands such tables,
-`searched` has the few bases whose schedule was found by search, and `reversal` says when one schedule serves
-both halves of an allreduce. `method` makes the schedule of a network in the papers' notation. `prediction`
-says what it will cost before anything is built, and `finder` uses this to search all networks of N nodes and
-degree d.
+Read `constructions` first: it defines the table of an allgather, and expands such tables. `searched` has the
+few bases whose schedule was found by search, and `reversal` says when one schedule serves both halves of an
+allreduce. `method` makes the schedule of a network in the papers' notation. `prediction` says what it will
+cost before anything is built, and `finder` uses this to search all networks of N nodes and degree d.
 
 Networks themselves are expanded in `topologies.families.products` and read in
 `topologies.families.expressions`; of `models` only BFB and the bounds are used. Source: dissertation,

@@ -1,4 +1,9 @@
-"""The expansions of a schedule, each with that of its network.
+"""The table of an allgather as expansions see it, and the expansions, each with that of its network.
+
+A table has rows (owner, part, link, step), with all shards cut into the same parts. A `turned` table is an
+allgather on the transpose of its network. It uses the numbers of the network's own nodes and links, which
+transposing keeps. Every expansion commutes with the transpose, so a reduce-scatter is the reverse of the
+expansion of a turned table (dissertation, Corollary 1.2). The expansions are
 
 - Line graph (dissertation, Definition 1; Theorems 7 and 10).
 - Degree expansion (Definition 2; Theorem 11).
@@ -9,24 +14,213 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
-from tutti.expansions.shard_table import (
-    ShardRows,
-    ShardTable,
-    check_rows,
-    equal_parts,
-    rank_within,
-    refined,
-    spread,
-)
+from tutti.schedules.collective import Collective
+from tutti.schedules.schedule import Chunks, Clock, Schedule, step_numbers
 from tutti.topologies.errors import InputError, NoSchedule, Unsupported
 from tutti.topologies.exact import INT64_MAX, Int64Array, joined_rows, offsets_of
 from tutti.topologies.families.products import cartesian_power, degree_expansion, line_graph, self_loops
 from tutti.topologies.topology import Topology
-from tutti.topologies.transforms import union_with_transpose
+from tutti.topologies.transforms import transpose, union_with_transpose
+
+MOST_ROWS = 10**8
+"""Largest number of rows of a table; a row takes about 100 bytes while a table is expanded."""
+
+MOST_CHUNKS = 2**31 - 1
+"""Largest number of chunks of a schedule: chunk numbers are int32."""
+
+
+class ShardRows(NamedTuple):
+    """The rows of a `ShardTable`, one array for each of its columns."""
+
+    owner: Int64Array
+    first: Int64Array
+    number: Int64Array
+    link: Int64Array
+    step: Int64Array
+
+
+@dataclass(frozen=True, eq=False)
+class ShardTable:
+    """The rows of an allgather in the step clock, over single links.
+
+    Parameters
+    ----------
+    topology
+        The network whose nodes and links the rows use.
+    turned
+        Whether links are used against their direction.
+    sizes
+        int64, shape (parts,): the parts of every shard, in order; a shard is their sum.
+    owner
+        int64, shape (rows,): the node whose shard a row moves.
+    first, count
+        int64, shape (rows,): the run of parts that a row moves.
+    link
+        int64, shape (rows,): the link that it crosses.
+    step
+        int64, shape (rows,): from 1.
+    """
+
+    topology: Topology
+    turned: bool
+    sizes: Int64Array
+    owner: Int64Array
+    first: Int64Array
+    count: Int64Array
+    link: Int64Array
+    step: Int64Array
+
+    def __len__(self) -> int:
+        return len(self.owner)
+
+    @property
+    def tail(self) -> Int64Array:
+        """int64, shape (links,): the node that sends over each link."""
+        return (self.topology.target if self.turned else self.topology.source).astype(np.int64)
+
+    @property
+    def head(self) -> Int64Array:
+        """int64, shape (links,): the node that receives over each link."""
+        return (self.topology.source if self.turned else self.topology.target).astype(np.int64)
+
+    @property
+    def steps(self) -> int:
+        """T_L, in comm steps."""
+        return int(self.step.max(initial=0))
+
+    @property
+    def rows(self) -> ShardRows:
+        """The rows alone."""
+        return ShardRows(self.owner, self.first, self.count, self.link, self.step)
+
+    def taken(self, rows: Int64Array) -> ShardTable:
+        """Return the table with these rows, in this order."""
+        return ShardTable(self.topology, self.turned, self.sizes, *(column[rows] for column in self.rows))
+
+
+def from_schedule(schedule: Schedule, topology: Topology, turned: bool) -> ShardTable:
+    """Return the table of an allgather by steps, whose topology is `topology` or, if turned, its transpose.
+
+    Raises
+    ------
+    InputError
+        If shards are cut differently, or a route has several links.
+    """
+    table, parts = schedule.chunks, len(schedule.chunks) // topology.num_ranks
+    sizes = (
+        table.size.reshape(topology.num_ranks, parts) if parts * topology.num_ranks == len(table) else None
+    )
+    if sizes is None or (sizes != sizes[0]).any() or schedule.routes is not None or schedule.order is None:
+        raise InputError(f"{schedule.collective} on {topology.name}: an expansion needs equally cut shards")
+    chunk = schedule.chunk.astype(np.int64)
+    count = np.ones(len(chunk)) if schedule.count is None else schedule.count
+    return ShardTable(
+        topology,
+        turned,
+        sizes[0].astype(np.int64),
+        chunk // parts,
+        chunk % parts,
+        count.astype(np.int64),
+        schedule.route.astype(np.int64),
+        schedule.order.astype(np.int64),
+    )
+
+
+def to_schedule(table: ShardTable, topology: Topology, what: Collective) -> Schedule:
+    """Return the allgather on `topology`, which has the links of the table's, or on its transpose.
+
+    Raises
+    ------
+    NoSchedule
+        If numbers outgrow the types of a schedule.
+    """
+    parts, ranks = len(table.sizes), topology.num_ranks
+    denominator = int(table.sizes.sum()) * ranks
+    if denominator > INT64_MAX or parts * ranks > MOST_CHUNKS:
+        raise NoSchedule(f"expansion on {topology.name}: {parts} parts a shard are too many for a table")
+    sorted_rows = table.taken(np.argsort(table.step, kind="stable"))
+    chunks = Chunks(
+        np.repeat(np.arange(ranks, dtype=np.int32), parts), np.tile(table.sizes, ranks), denominator
+    )
+    return Schedule(
+        topology=transpose(topology) if table.turned else topology,
+        collective=what,
+        clock=Clock.STEP,
+        chunks=chunks,
+        chunk=(sorted_rows.owner * parts + sorted_rows.first).astype(np.int32),
+        route=sorted_rows.link.astype(np.int32),
+        order=step_numbers(sorted_rows.step),
+        count=None if parts == 1 else sorted_rows.count.astype(np.int32),
+    )
+
+
+def refined(table: ShardTable, cuts: int) -> ShardTable:
+    """Return the same rows with every shard also cut into `cuts` equal parts.
+
+    Raises
+    ------
+    NoSchedule
+        If sizes do not fit 64 bits.
+    """
+    whole = int(table.sizes.sum())
+    scale = math.lcm(whole, cuts) // whole
+    if whole * scale > INT64_MAX:
+        raise NoSchedule(f"expansion on {table.topology.name}: the shards would be cut too finely")
+    old = offsets_of(table.sizes) * scale
+    new = np.union1d(old, np.arange(cuts + 1) * (whole * scale // cuts))
+    place = np.searchsorted(new, old)
+    return replace(
+        table,
+        sizes=np.diff(new),
+        first=place[table.first],
+        count=place[table.first + table.count] - place[table.first],
+    )
+
+
+def equal_parts(table: ShardTable, number: int) -> tuple[Int64Array, Int64Array]:
+    """Return the runs of parts (first, count) of each of `number` equal pieces, which must not cut parts."""
+    ends = offsets_of(table.sizes)
+    place = np.searchsorted(ends, np.arange(number + 1) * (int(ends[-1]) // number))
+    return place[:-1], np.diff(place)
+
+
+def rank_within(group: Int64Array) -> Int64Array:
+    """Return how many earlier entries are of the same group, for each entry.
+
+    Examples
+    --------
+    >>> rank_within(np.array([1, 0, 1, 1])).tolist()
+    [0, 0, 1, 2]
+    """
+    order = np.argsort(group, kind="stable")
+    counts = np.bincount(group)
+    result = np.empty(len(group), dtype=np.int64)
+    result[order] = np.arange(len(group)) - np.repeat(offsets_of(counts)[:-1], counts)
+    return result
+
+
+def check_rows(name: str, rows: int) -> None:
+    """Refuse a table of too many rows.
+
+    Raises
+    ------
+    NoSchedule
+        If there are more than `MOST_ROWS`.
+    """
+    if rows > MOST_ROWS:
+        raise NoSchedule(f"expansion on {name}: {rows} transfers; at most {MOST_ROWS}")
+
+
+def spread(counts: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """Return, for rows repeated `counts` times, the row and the number of the repetition, from 0."""
+    row = np.repeat(np.arange(len(counts)), counts)
+    return row, np.arange(len(row)) - offsets_of(counts)[:-1][row]
 
 
 def expand_line(table: ShardTable) -> ShardTable:
@@ -40,7 +234,7 @@ def expand_line(table: ShardTable) -> ShardTable:
     grown = line_graph(base)
     loops = np.repeat(np.arange(base.num_ranks), self_loops(base))
     tail, head = np.concatenate([table.tail, loops]), np.concatenate([table.head, loops])
-    link_between = _LineGraphLinks(grown, table.turned)
+    link_between = _LinksBetween(grown, table.turned)
     links = np.arange(grown.num_links)
     tails = (grown.target if table.turned else grown.source).astype(np.int64)
     whole, first_step = np.full(len(links), len(table.sizes)), np.ones(len(links), np.int64)
@@ -61,16 +255,24 @@ def expand_line(table: ShardTable) -> ShardTable:
     return ShardTable(grown, table.turned, table.sizes, *joined_rows([first_hop, onward]))
 
 
-class _LineGraphLinks:
-    """The link of L(G) from one node to another; no two links join the same two nodes."""
+class _LinksBetween:
+    """The links of a network by their ends, of parallel ones the first or a later one."""
 
-    def __init__(self, grown: Topology, turned: bool) -> None:
-        self.nodes, self.turned = grown.num_ranks, turned
-        self.keys = grown.source.astype(np.int64) * grown.num_ranks + grown.target  # ascending
+    def __init__(self, topology: Topology, turned: bool) -> None:
+        self.nodes, self.turned = topology.num_ranks, turned
+        keys = topology.source.astype(np.int64) * topology.num_ranks + topology.target
+        self.order = np.argsort(keys, kind="stable")
+        self.keys = keys[self.order]
 
-    def __call__(self, sender: Int64Array, receiver: Int64Array) -> Int64Array:
-        ends = (receiver, sender) if self.turned else (sender, receiver)
-        return np.searchsorted(self.keys, ends[0] * self.nodes + ends[1])
+    def __call__(self, sender: Int64Array, receiver: Int64Array, number: Int64Array | int = 0) -> Int64Array:
+        tail, head = (receiver, sender) if self.turned else (sender, receiver)
+        return self.order[np.searchsorted(self.keys, tail * self.nodes + head) + number]
+
+
+def _numbers(topology: Topology) -> Int64Array:
+    """Return how many earlier links are parallel to each link."""
+    ends = np.stack([topology.source, topology.target])
+    return rank_within(np.unique(ends, axis=1, return_inverse=True)[1].reshape(-1))
 
 
 def expand_degree(table: ShardTable, factor: int) -> ShardTable:
@@ -95,35 +297,21 @@ def expand_degree(table: ShardTable, factor: int) -> ShardTable:
         raise Unsupported(f"expansion * needs a regular network; {base.name} is not")
     check_rows(grown.name, len(table) * n**2 + base.num_links * n**2 * (n - 1))
     fine = refined(table, n * base.degree)
+    number, links = _numbers(base), _LinksBetween(grown, table.turned)
     row, j, i = (axis.reshape(-1) for axis in np.indices((len(fine), n, n)))
-    link = _link(fine, n, fine.link[row], j, i)
-    copied = ShardRows(fine.owner[row] * n + j, fine.first[row], fine.count[row], link, fine.step[row])
-    rows = joined_rows([copied, _between_copies(fine, n)])
-    return ShardTable(grown, table.turned, fine.sizes, *rows)
-
-
-def _between_copies(table: ShardTable, n: int) -> ShardRows:
-    """Return the last step: over each link into u_j its part of the shard of every u_i but u_j."""
-    links = np.arange(table.topology.num_links)
-    link, a, j, i = (axis.reshape(-1) for axis in np.indices((len(links), n, n, n)))
+    link = fine.link[row]
+    over = links(fine.tail[link] * n + j, fine.head[link] * n + i, number[link])
+    copied = ShardRows(fine.owner[row] * n + j, fine.first[row], fine.count[row], over, fine.step[row])
+    # The last step: over each link into u_j its part of the shard of every u_i but u_j.
+    link, a, j, i = (axis.reshape(-1) for axis in np.indices((base.num_links, n, n, n)))
     other = i != j
     link, a, j, i = link[other], a[other], j[other], i[other]
-    in_neighbour = rank_within(table.head)[link] * n + a
-    first, count = equal_parts(table, n * int(np.bincount(table.head).max()))
-    over, step = _link(table, n, link, a, j), np.full(len(link), table.steps + 1)
-    return ShardRows(table.head[link] * n + i, first[in_neighbour], count[in_neighbour], over, step)
-
-
-def _link(
-    table: ShardTable, n: int, link: Int64Array, sender: Int64Array, receiver: Int64Array
-) -> Int64Array:
-    """Return the link of G * n between these copies of the ends of a link of G."""
-    base: Topology = table.topology
-    tail, head = (receiver, sender) if table.turned else (sender, receiver)
-    degrees = np.bincount(base.source, minlength=base.num_ranks)
-    source = base.source[link]
-    before = offsets_of(degrees)[source] * n**2 + degrees[source] * n * tail
-    return before + rank_within(base.source.astype(np.int64))[link] * n + head
+    over = links(fine.tail[link] * n + a, fine.head[link] * n + j, number[link])
+    first, count = equal_parts(fine, n * int(np.bincount(fine.head).max()))
+    part = rank_within(fine.head)[link] * n + a  # by in-neighbour
+    last = np.full(len(link), fine.steps + 1)
+    exchanged = ShardRows(fine.head[link] * n + i, first[part], count[part], over, last)
+    return ShardTable(grown, table.turned, fine.sizes, *joined_rows([copied, exchanged]))
 
 
 def expand_power(table: ShardTable, exponent: int) -> ShardTable:
@@ -144,58 +332,27 @@ def expand_power(table: ShardTable, exponent: int) -> ShardTable:
     grown = cartesian_power(base, n)
     size = base.num_ranks
     check_rows(grown.name, len(table) * n * sum(size ** (n - 1 + j) for j in range(n)))
-    dimensions = _Dimensions(table, n)
-    parts = [_phase(table, dimensions, shift, phase) for shift in range(n) for phase in range(n)]
-    return ShardTable(grown, table.turned, np.tile(table.sizes, n), *joined_rows(parts))
+    number, links = _numbers(base), _LinksBetween(grown, table.turned)
 
+    def phase(shift: int, j: int) -> ShardRows:
+        """Return the rows of A^(shift + 1) along its dimension number j."""
+        row, *free = (axis.reshape(-1) for axis in np.indices((len(table), *(size,) * (n - 1 + j))))
+        owners, holders, later = free[:j], free[j : 2 * j], free[2 * j :]
+        link = table.link[row]
 
-class _Dimensions:
-    """Nodes and links of G^n by coordinates, numbered as by `cartesian_product`."""
+        def node(own: Sequence[Int64Array], here: Int64Array) -> Int64Array:
+            """Return the nodes with these coordinates in A^(1): `own`, `here` and `later`."""
+            coordinates, found = [*own, here, *later], np.zeros(len(row), np.int64)
+            for place in range(n):
+                found = found * size + coordinates[(place - shift) % n]
+            return found
 
-    def __init__(self, table: ShardTable, n: int) -> None:
-        base = table.topology
-        self.n, self.size = n, base.num_ranks
-        self.source = base.source.astype(np.int64)
-        self.rank = rank_within(self.source)
-        self.degrees = np.bincount(base.source, minlength=self.size)
-        total = np.zeros(1, dtype=np.int64)
-        for _ in range(n):
-            total = np.add.outer(total, self.degrees).reshape(-1)
-        self.first = offsets_of(total)
+        over = links(node(holders, table.tail[link]), node(holders, table.head[link]), number[link])
+        first, step = table.first[row] + shift * len(table.sizes), table.step[row] + j * table.steps
+        return ShardRows(node(owners, table.owner[row]), first, table.count[row], over, step)
 
-    def node(self, coordinates: list[Int64Array]) -> Int64Array:
-        """Return the nodes with these coordinates, the last varying fastest."""
-        number = coordinates[0]
-        for coordinate in coordinates[1:]:
-            number = number * self.size + coordinate
-        return number
-
-    def link(self, coordinates: list[Int64Array], dimension: int, link: Int64Array) -> Int64Array:
-        """Return the links along a dimension, which copy `link`, of nodes with these other coordinates."""
-        ends = [*coordinates]
-        ends[dimension] = self.source[link]
-        before = sum((self.degrees[ends[d]] for d in range(dimension)), np.zeros(len(link), np.int64))
-        return self.first[self.node(ends)] + before + self.rank[link]
-
-
-def _phase(table: ShardTable, dimensions: _Dimensions, shift: int, phase: int) -> ShardRows:
-    """Return the rows of A^(shift + 1) along its dimension number `phase`."""
-    n, size = dimensions.n, dimensions.size
-    shape = (len(table), *(size,) * (n - 1 + phase))
-    row, *free = (axis.reshape(-1) for axis in np.indices(shape))
-    owners, holders, later = free[:phase], free[phase : 2 * phase], free[2 * phase :]
-    placed = [(place + shift) % n for place in range(n)]  # coordinate p of A^(1) stands at p + shift
-    at_owner, at_holder = [row] * n, [row] * n
-    coordinates = [*owners, table.owner[row], *later], [*holders, row, *later]
-    for place, owner, holder in zip(placed, *coordinates, strict=True):
-        at_owner[place], at_holder[place] = owner, holder
-    return ShardRows(
-        dimensions.node(at_owner),
-        table.first[row] + shift * len(table.sizes),
-        table.count[row],
-        dimensions.link(at_holder, placed[phase], table.link[row]),
-        table.step[row] + phase * table.steps,
-    )
+    rows = joined_rows([phase(shift, j) for shift in range(n) for j in range(n)])
+    return ShardTable(grown, table.turned, np.tile(table.sizes, n), *rows)
 
 
 def expand_both_ways(table: ShardTable, back: ShardTable) -> ShardTable:

@@ -17,7 +17,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from fractions import Fraction
 from functools import cache
 
 from tutti.expansions.prediction import Prediction, factors_of, kautz_loops, predict
@@ -141,7 +140,7 @@ class Finder:
     most_hops: int | None = None
     reversible: bool = False
     _found: dict[tuple[int, int, bool], list[Candidate]] = field(default_factory=dict)
-    _best: dict[tuple[int, int], _ProductFactor | None] = field(default_factory=dict)
+    _best: dict[tuple[int, int], Expression | None] = field(default_factory=dict)
     _one_way: Finder | None = None
 
     def find(self, nodes: int, degree: int) -> list[Candidate]:
@@ -243,24 +242,19 @@ class Finder:
             if left == nodes:
                 continue
             for share in range(1, degree):
-                one = self._factor(left, share)
-                other = one and self._factor(nodes // left, degree - share)
-                if one and other and one.nodes_key < other.nodes_key:
-                    yield _multiplied(one.expression, other.expression)
+                sizes = (left, share), (nodes // left, degree - share)
+                one = self._factor(*sizes[0])
+                other = one and self._factor(*sizes[1])
+                if one and other and sizes[0] < sizes[1]:
+                    yield _multiplied(one, other)
 
-    def _factor(self, nodes: int, degree: int) -> _ProductFactor | None:
+    def _factor(self, nodes: int, degree: int) -> Expression | None:
         """Return the factor of least T_L among those that Theorem 13 admits."""
         key = nodes, degree
         if key not in self._best:
             best = min(self.candidates(*key, factors=True), key=lambda c: c.cost.tl, default=None)
-            self._best[key] = None if best is None else _ProductFactor(key, best.expression)
+            self._best[key] = None if best is None else best.expression
         return self._best[key]
-
-
-@dataclass(frozen=True)
-class _ProductFactor:
-    nodes_key: tuple[int, int]
-    expression: Expression
 
 
 def frontier(candidates: Iterable[Candidate]) -> list[Candidate]:
@@ -270,11 +264,6 @@ def frontier(candidates: Iterable[Candidate]) -> list[Candidate]:
         if not best or candidate.cost.tb < best[-1].cost.tb:
             best.append(candidate)
     return best
-
-
-def bandwidth_factor(nodes: int) -> Fraction:
-    """Return the least T_B in M/B, (N - 1)/N (Theorem 4)."""
-    return Fraction(nodes - 1, nodes)
 
 
 def _check(nodes: int, degree: int, most_hops: int | None) -> None:

@@ -13,18 +13,25 @@ from typing import Any
 
 import numpy as np
 
-from tutti.expansions.constructions import expand_both_ways, expand_degree, expand_line, expand_power
+from tutti.expansions.constructions import (
+    ShardTable,
+    check_rows,
+    expand_both_ways,
+    expand_degree,
+    expand_line,
+    expand_power,
+    from_schedule,
+    to_schedule,
+)
 from tutti.expansions.prediction import note_of, predict
 from tutti.expansions.reversal import reflected, reversal
 from tutti.expansions.searched import SEARCHED, stored_allgather
-from tutti.expansions.shard_table import ShardTable, check_rows, from_schedule, to_schedule
 from tutti.models.bfb import METHOD as BFB
 from tutti.models.bfb import BfbOptions
 from tutti.schedules.capabilities import Capabilities, Groups, Shape
-from tutti.schedules.collective import Collective, Kind, collective
-from tutti.schedules.compose import BY_ALLGATHER, compose_allreduce
+from tutti.schedules.collective import Kind, collective
+from tutti.schedules.compose import BY_ALLGATHER, from_allgather
 from tutti.schedules.method import Method, NoOptions, Problem
-from tutti.schedules.reversal import reverse
 from tutti.schedules.schedule import Schedule
 from tutti.topologies.errors import Unsupported
 from tutti.topologies.families.expressions import Base, Both, Degree, Expression, LineGraph, Power, Product
@@ -43,8 +50,17 @@ def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -
     InputError, NoSchedule, Unsupported
         As the expansions, and BFB on the parts.
     """
-    note = note_of(_expression(problem))
-    return _composed(problem).replace(stats={"note": note, **({} if note else _predicted(problem))})
+    expression, topology = _expression(problem), problem.topology
+    note = note_of(expression)
+    check_rows(topology.name, topology.num_ranks * (topology.num_ranks - 1))  # one for each pair at least
+
+    def gathered(half: Problem) -> Schedule:
+        """Return an allgather on the network or on its transpose."""
+        table = expanded(expression) if half.topology is topology else _turned(expression)
+        return to_schedule(table, topology, half.collective)
+
+    stats = {"note": note, **({} if note else _predicted(problem))}
+    return from_allgather(problem, gathered).replace(stats=stats)
 
 
 def _predicted(problem: Problem) -> dict[str, Any]:
@@ -63,24 +79,6 @@ def _theorems(problem: Problem) -> tuple[int, Fraction, bool]:
     known = predict(_expression(problem))
     halves = 2 if problem.collective.kind is Kind.ALLREDUCE else 1
     return halves * known.tl, halves * known.tb, known.exact
-
-
-def _composed(problem: Problem) -> Schedule:
-    """Return the schedule of any of the three collectives, made from allgathers."""
-    what, ranks = problem.collective, problem.topology.num_ranks
-    check_rows(problem.topology.name, ranks * (ranks - 1))  # at least one transfer for each pair
-    gather = what.with_kind(Kind.ALLGATHER)
-    if what.kind is Kind.ALLGATHER:
-        return _allgather(problem, gather)
-    expression = _expression(problem)
-    reduce_scatter = reverse(to_schedule(_turned(expression), problem.topology, gather), problem.topology)
-    if what.kind is Kind.REDUCE_SCATTER:
-        return reduce_scatter
-    return compose_allreduce(reduce_scatter, _allgather(problem, gather))
-
-
-def _allgather(problem: Problem, gather: Collective) -> Schedule:
-    return to_schedule(expanded(_expression(problem)), problem.topology, gather)
 
 
 def _expression(problem: Problem) -> Expression:

@@ -42,6 +42,11 @@ TRANSITIVE = frozenset(("hamming", "circulant", "directed_circulant", "torus"))
 """Families of bases that are vertex-transitive: the subproblems of one node are those of all nodes."""
 
 
+def bandwidth_factor(nodes: int) -> Fraction:
+    """Return the least T_B in M/B, (N - 1)/N (Theorem 4)."""
+    return Fraction(nodes - 1, nodes)
+
+
 @dataclass(frozen=True)
 class Prediction:
     """The cost of the schedule that an expression carries.
@@ -85,7 +90,7 @@ class Prediction:
     @property
     def bandwidth_optimal(self) -> bool:
         """Whether T_B is (N - 1)/N, the least there is (Theorem 4)."""
-        return self.tb == Fraction(self.nodes - 1, self.nodes)
+        return self.tb == bandwidth_factor(self.nodes)
 
     @property
     def multiplies(self) -> bool:
@@ -307,7 +312,7 @@ def _optimal(nodes: int, degree: int, tl: int, neighbours: int, bidirectional: b
         nodes=nodes,
         degree=degree,
         tl=tl,
-        tb=Fraction(nodes - 1, nodes),
+        tb=bandwidth_factor(nodes),
         exact=True,
         bfb=True,
         two_neighbours=neighbours > 1,

@@ -25,7 +25,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from tutti.expansions.shard_table import ShardTable
+from tutti.expansions.constructions import ShardTable
 from tutti.topologies.errors import NoSchedule
 from tutti.topologies.exact import Int64Array, offsets_of
 from tutti.topologies.families.expressions import Base, Both, Degree, Expression, LineGraph, Power, Product

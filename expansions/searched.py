@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from tutti.expansions.shard_table import ShardTable
+from tutti.expansions.constructions import ShardTable
 from tutti.topologies.errors import InputError, NoSchedule
 from tutti.topologies.exact import Int64Array
 from tutti.topologies.families.expressions import Base

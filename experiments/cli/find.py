@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from tutti.expansions.finder import Candidate, Finder, bandwidth_factor
+from tutti.expansions.finder import Candidate, Finder
+from tutti.expansions.prediction import bandwidth_factor
 from tutti.experiments.cli import Exit
 from tutti.experiments.cli.commands import FindCommand
 from tutti.experiments.cli.output import console, print_json, print_table

@@ -106,13 +106,13 @@ def _solvers() -> Iterator[dict[str, Any]]:
     from tutti.models.solvers import known_solvers
 
     for solver in known_solvers():
-        own = [] if solver.installed else [(solver.name, solver.install)]
+        lacking = [] if solver.installed else [f"{solver.name}: {solver.install}"]
         yield {
             "name": solver.name,
             "installed": solver.installed,
             "version": solver.version,
-            "features": sorted(map(str, solver.features)),
-            "missing": [f"{name}: {install}" for name, install in (*own, *solver.missing)],
+            "features": sorted(map(str, solver.features_here)),
+            "missing": lacking + [f"{extra.feature}: {extra.install}" for extra in solver.missing],
         }
 
 

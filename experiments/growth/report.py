@@ -18,8 +18,7 @@ import altair as alt
 import pandas as pd
 from markupsafe import Markup
 
-from tutti.expansions.finder import bandwidth_factor
-from tutti.expansions.prediction import predict
+from tutti.expansions.prediction import bandwidth_factor, predict
 from tutti.experiments.growth import baselines as plain
 from tutti.experiments.growth.baselines import CostParameters, least_hops
 from tutti.experiments.growth.frontiers import BOTH_WAYS, KAUTZ, read_frontiers

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tutti.expansions.finder import bandwidth_factor
+from tutti.expansions.prediction import bandwidth_factor
 from tutti.experiments.report.charts import SHADES, Figure
 from tutti.experiments.report.comparisons import NEAR
 from tutti.experiments.report.results import CASE, Results, is_tb_optimal

@@ -35,21 +35,20 @@ from tutti.experiments.solver_study.instances import (
     timed,
 )
 from tutti.models.sccl.program import build as sccl_model
-from tutti.models.sccl.search import breadth_first
+from tutti.models.sccl.search import breadth_first, rounds_of
 from tutti.models.solvers import CompiledModel, HighsOptions, SolutionStatus, solve
 from tutti.models.taccl.costs import Costs
-from tutti.models.taccl.method import METHOD
-from tutti.models.taccl.options import TacclOptions
+from tutti.models.taccl.method import METHOD, TacclOptions
 from tutti.models.taccl.ordering import ordered
 from tutti.models.taccl.routing import greedy_routing
 from tutti.models.taccl.routing_model import WEIGHT, RoutingModel
-from tutti.models.taccl.scheduling import SchedulingModel, TransferOrder
+from tutti.models.taccl.scheduling import SchedulingModel
 from tutti.models.taccl.sketch import Policy
 from tutti.models.taccl.stages import demand_for
 from tutti.models.taccl.transfers import Contiguity, RoutedTransfers
 from tutti.models.teccl.epochs import SLOWEST, Epochs
 from tutti.models.teccl.program import EpochState, TecclProgram
-from tutti.models.time_expanded.instance import ChunkInstance
+from tutti.models.time_expanded import ChunkInstance
 from tutti.schedules.collective import Kind, collective
 from tutti.schedules.method import Problem
 from tutti.topologies.errors import InputError, Unsupported, suggestion
@@ -261,9 +260,9 @@ def _routing(topology: Topology, options: TacclProgram) -> SolverInstance:
     def made() -> Any:
         """Build it within the time of the greedy routing, or else of one send after the other."""
         if (first := greedy_routing(costs)) is not None:
-            return RoutingModel.of(costs, float(first[1]) + (0.0 if costs.alike else SLACK)).m
+            return RoutingModel(costs, float(first[1]) + (0.0 if costs.alike else SLACK)).build()
         sends = len(costs.demand) * costs.demand.logical.topology.num_ranks
-        return RoutingModel.of(costs, float(math.ceil(float(costs.lat.max()) * sends))).m
+        return RoutingModel(costs, float(math.ceil(float(costs.lat.max()) * sends))).build()
 
     compiled, seconds = timed(made)
     if costs.alike and (compiled.value == np.rint(compiled.value)).all():
@@ -282,10 +281,10 @@ def _scheduling(topology: Topology, options: TacclProgram) -> SolverInstance:
         said = f"the symmetry of {topology.name} leaves none: give it symmetry=false"
         raise InputError(f"model taccl-scheduling needs a greedy routing; {said}")
     times = ordered(RoutedTransfers.spreading(costs.demand, first[0]), 0, 0, np.random.default_rng(0))
-    order = TransferOrder(times, options.settings.contiguity)
-    if not order.follows:
+    model = SchedulingModel(times, options.settings.contiguity, SLACK)
+    if not model.follows:
         raise Unsupported(f"taccl-scheduling: no link of {topology.name} carries two chunks; nothing to join")
-    return _checked(*timed(lambda: SchedulingModel.of(order, SLACK).m), None)
+    return _checked(*timed(model.build), None)
 
 
 def _sccl(topology: Topology, options: SteppedProgram) -> SolverInstance:
@@ -315,10 +314,7 @@ def _teccl(topology: Topology, options: ChunkedProgram) -> SolverInstance:
     schedule = breadth_first(chunked)
     if schedule is None:
         raise Unsupported("teccl: there is no breadth-first schedule")
-    steps, link, _ = schedule
-    loads = np.zeros((int(steps.max()) + 1, topology.num_links), np.int64)
-    np.add.at(loads, (steps, link), 1)
-    rounds = int((-(-loads // chunked.capacity))[1:].max(axis=1).clip(1).sum())
+    rounds = rounds_of(chunked, schedule, chunked.least_steps)
     epochs = Epochs(chunked, Fraction(2**20), SLOWEST)
 
     program = TecclProgram(epochs, EpochState.start(epochs), rounds)

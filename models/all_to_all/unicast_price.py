@@ -29,8 +29,7 @@ from tutti.models.all_to_all.reduction import ReducedProblem, symmetries
 from tutti.models.bounds.bound import SECONDS, Bound
 from tutti.models.solvers import CompiledModel, HighsOptions, solve
 from tutti.models.solvers.outcome import SAME
-from tutti.models.solvers.rows import Rows, normalized
-from tutti.models.solvers.secant import secant
+from tutti.models.solvers.rows import Rows, normalized, secant
 from tutti.schedules.collective import EVERYONE, Collective, Items
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import INT64_MAX, NONE, FloatArray, Int64Array, json_number

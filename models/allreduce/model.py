@@ -238,8 +238,8 @@ class _Reading(NamedTuple):
             for v in ranks
         ]
         return cls(
-            np.array([compiled.column_of(variable) for variable in variables]),
-            np.array([compiled.row_of(constraint) for constraint in constraints]),
+            np.array([compiled.place_of(variable) for variable in variables]),
+            np.array([compiled.place_of(constraint) for constraint in constraints]),
         )
 
 

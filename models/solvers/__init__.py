@@ -24,7 +24,7 @@ from tutti.models.solvers.outcome import (
     Termination,
 )
 from tutti.models.solvers.pdlp import PdlpOptions
-from tutti.models.solvers.registry import SolverInfo, find_backend, known_solvers
+from tutti.models.solvers.registry import find_backend, known_solvers
 from tutti.models.solvers.solving import solve
 
 __all__ = [
@@ -44,7 +44,6 @@ __all__ = [
     "Progress",
     "ScipOptions",
     "SolutionStatus",
-    "SolverInfo",
     "SolverOptions",
     "SolverResult",
     "Start",

@@ -112,6 +112,11 @@ class Backend:
         """The extras that are not installed."""
         return tuple(extra for extra in self.extras if not extra.installed)
 
+    @property
+    def features_here(self) -> frozenset[Feature]:
+        """What it can do without the extras that are not installed."""
+        return self.features - {extra.feature for extra in self.missing}
+
     def load(self) -> None:
         """Do what `run` needs once in a process: imports, and a first solve."""
         for module in self.modules:

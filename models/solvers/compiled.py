@@ -170,40 +170,24 @@ class CompiledModel:
             constraints=tuple(self.constraints[row] for row in rows) if self.constraints else (),
         )
 
-    def column_of(self, variable: Any) -> int:
-        """Return the column of a Pyomo variable.
+    def place_of(self, component: Any) -> int:
+        """Return the column of a Pyomo variable, or the row of a constraint.
 
         Raises
         ------
         InputError
             If it has none.
         """
-        return self._find(self._columns, variable)
-
-    def row_of(self, constraint: Any) -> int:
-        """Return the row of a Pyomo constraint.
-
-        Raises
-        ------
-        InputError
-            If it has none.
-        """
-        return self._find(self._rows, constraint)
-
-    def _find(self, places: dict[int, int], component: Any) -> int:
-        if id(component) not in places:
+        if id(component) not in self._places:
             raise InputError(
                 f"model {self.name}: {component.name} is not among the compiled rows and columns"
             )
-        return places[id(component)]
+        return self._places[id(component)]
 
     @cached_property
-    def _columns(self) -> dict[int, int]:
-        return {id(variable): column for column, variable in enumerate(self.variables)}
-
-    @cached_property
-    def _rows(self) -> dict[int, int]:
-        return {id(constraint): row for row, constraint in enumerate(self.constraints)}
+    def _places(self) -> dict[int, int]:
+        both = (self.variables, self.constraints)
+        return {id(component): place for each in both for place, component in enumerate(each)}
 
 
 def required_features(model: pyo.ConcreteModel) -> frozenset[Feature]:

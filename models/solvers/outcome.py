@@ -270,7 +270,7 @@ class SolverResult(Outcome):
         """
         if self.values is None or self.model is None:
             raise InputError(f"no value of {variable.name}: {self.solver} stopped with '{self.termination}'")
-        return float(self.values[self.model.column_of(variable)])
+        return float(self.values[self.model.place_of(variable)])
 
     def is_one(self, variable: Any) -> bool:
         """Return whether a binary variable is 1, as near as a solver's floats come to it."""
@@ -286,7 +286,7 @@ class SolverResult(Outcome):
         """
         if self.duals is None or self.model is None:
             raise InputError(f"no dual of {constraint.name}: {self.solver} returned none")
-        return float(self.duals[self.model.row_of(constraint)])
+        return float(self.duals[self.model.place_of(constraint)])
 
 
 @dataclass

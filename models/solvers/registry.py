@@ -8,12 +8,13 @@ The estimate is linear, and other programs have one of their own: it refuses wha
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import Any
 
 from tutti.models.solvers import command_line, gurobi, highs, ortools, pdlp
 from tutti.models.solvers.backend import Backend
-from tutti.models.solvers.options import Feature
+from tutti.models.solvers.options import LEAST_SECONDS, Feature
 from tutti.topologies.errors import InputError, Unsupported, suggestion
 
 BACKENDS = {
@@ -36,38 +37,9 @@ VARIABLES_A_SECOND = 20_000
 With a larger value more models are begun that take longer than their time limit."""
 
 
-@dataclass(frozen=True)
-class SolverInfo:
-    """A line of ``tutti list solvers``.
-
-    Parameters
-    ----------
-    name, version, installed
-        The solver; the version is empty where it is not installed.
-    features
-        What it can do here; what it could with the packages in `missing` is left out.
-    install
-        How to get it.
-    missing
-        How to get each feature that it lacks here.
-    """
-
-    name: str
-    version: str
-    installed: bool
-    features: frozenset[Feature]
-    install: str
-    missing: tuple[tuple[Feature, str], ...] = ()
-
-
-def known_solvers() -> list[SolverInfo]:
-    """Return all solvers with what they can do, by name, without importing any."""
-    infos = []
-    for name, backend in sorted(BACKENDS.items()):
-        missing = tuple((extra.feature, extra.install) for extra in backend.missing)
-        here = backend.features - {feature for feature, _ in missing}
-        infos.append(SolverInfo(name, backend.version, backend.installed, here, backend.install, missing))
-    return infos
+def known_solvers() -> list[Backend]:
+    """Return all solvers by name, without importing any."""
+    return sorted(BACKENDS.values(), key=lambda backend: backend.name)
 
 
 def find_backend(solver: str, needs: Iterable[Feature] = ()) -> Backend:
@@ -97,6 +69,33 @@ def find_backend(solver: str, needs: Iterable[Feature] = ()) -> Backend:
         if extra.feature in wanted:
             raise InputError(f"solver {solver} has no {extra.feature} here; get it with: {extra.install}")
     return backend
+
+
+def milp_options(solver: str, seconds: float, gap: float | None, seed: int | None = None) -> Any:
+    """Return a back-end's options for a mixed-integer program.
+
+    Parameters
+    ----------
+    solver
+        The back-end's name.
+    seconds
+        The time limit; inf for none.
+    gap
+        Relative gap at which it may stop; None for the solver's own.
+    seed
+        Seed of its random choices, where it takes one; None for its own.
+
+    Raises
+    ------
+    InputError, Unsupported
+        As `find_backend`.
+    """
+    backend = find_backend(solver, {Feature.MILP})
+    limit = max(seconds, LEAST_SECONDS) if math.isfinite(seconds) else None
+    given: dict[str, Any] = {"time_limit": limit, "relative_gap": gap}
+    if seed is not None and Feature.SEED in backend.features:
+        given["seed"] = seed
+    return backend.options(**given)
 
 
 MOST_VARIABLES = 5_000_000

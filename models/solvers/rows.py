@@ -1,7 +1,8 @@
-"""Rows of a linear program, given by arrays of columns."""
+"""Linear programs for prices: their rows, given by arrays of columns, and the time at which they prove 1."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -50,3 +51,23 @@ def normalized(name: str, matrix: csr_array, value: FloatArray) -> CompiledModel
     above = np.append(np.full(matrix.shape[0] - 1, np.inf), 1.0)
     below = np.append(np.zeros(matrix.shape[0] - 1), 1.0)
     return CompiledModel.of_matrix(name, matrix, value, below, above, maximize=True)
+
+
+STEP = 1.2
+"""Factor from the first time to the second, and beyond times for which there is no maximum."""
+
+
+def secant(times: Sequence[float], reciprocals: Sequence[float]) -> float:
+    """Return where a falling number reaches 1, by the line through its last two reciprocals.
+
+    It is no less than the first time.
+
+    Examples
+    --------
+    >>> secant([1.0, 2.0], [0.5, 0.75])
+    3.0
+    """
+    if len(times) > 1 and reciprocals[-1] != reciprocals[-2]:
+        slope = (reciprocals[-1] - reciprocals[-2]) / (times[-1] - times[-2])
+        return min(max(times[-1] + (1 - reciprocals[-1]) / slope, times[0]), 2 * times[-1])
+    return times[-1] * STEP

@@ -3,8 +3,8 @@
 Read `sketch` (what a designer fixes), `logical` (the links that are left), `demand` (chunks, the links that
 may carry them, symmetry) and `costs`. Then read the stages: `routing_model` and `routing` (a path for every
 chunk), `transfers` and `ordering` (which goes first), `scheduling` (which travel as one message, and when).
-`solving` says how programs are solved and until when, `options` what a user may choose. `stages` runs the
-stages one after the other.
+`solving` says how programs are solved and until when. `stages` runs the stages one after the other, and
+`method` says what a user may choose.
 """
 
 from tutti.models.taccl.method import METHOD

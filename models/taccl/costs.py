@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import dijkstra
 
 from tutti.models.taccl.demand import ChunkDemand
 from tutti.models.taccl.solving import NEVER, Deadline
 from tutti.topologies.exact import BoolArray, FloatArray
-from tutti.topologies.graphs.shortest_paths import nearest_first
 
 
 class PortCost(NamedTuple):
@@ -63,7 +64,7 @@ class Costs:
     @cached_property
     def alike(self) -> bool:
         """Whether all transfers take and hold the same time, so that every time is a whole number of them."""
-        holds = [hold for port in self.ports for hold in port.values()]
+        holds = [use.hold for port in self.uses for use in port.values()]
         return bool(np.allclose([*self.latency, *holds], 1.0, rtol=1e-12, atol=0.0))
 
     @cached_property
@@ -82,33 +83,25 @@ class Costs:
         return [dict(row) for rows in alike.values() for row in rows if not any(_less(row, o) for o in rows)]
 
     def _use(self, k: int, port: int) -> PortCost:
-        logical, size = self.demand.logical, self.demand.bytes
-        where, route = logical.topology, logical.links[k].lanes[0]
-        alphas = [where.alpha[link] for link in route]
-        enter = sum(alphas[: route.index(port)], Fraction(0))
-        hold = logical.hold(k, port, size)
-        slowest = size / min(where.bandwidth[link] for link in route) / len(logical.links[k].lanes)
-        lag = sum(alphas, Fraction(0)) + slowest - enter - hold
+        message = self.demand.logical.message(k, self.demand.bytes)
+        _, enter, hold = next(use for use in message.uses if use.port == port)
+        lag = message.arrival - enter - hold
         return PortCost(*(float(seconds) / self.unit for seconds in (hold, enter, lag)))
 
     @cached_property
-    def ports(self) -> list[dict[int, float]]:
-        """For each port, its logical links and for how long a chunk on each holds it."""
-        return [{k: use.hold for k, use in port.items()} for port in self.uses]
-
-    @cached_property
     def ports_of(self) -> list[list[tuple[int, float]]]:
-        """For each link, its ports and for how long a chunk holds each."""
+        """For each link, its ports (places in `uses`) and for how long a chunk holds each."""
         table: list[list[tuple[int, float]]] = [[] for _ in self.demand.logical.links]
-        for port, held in enumerate(self.ports):
-            for k, hold in held.items():
-                table[k].append((port, hold))
+        for port, users in enumerate(self.uses):
+            for k, use in users.items():
+                table[k].append((port, use.hold))
         return table
 
     @cached_property
     def head(self) -> FloatArray:
         """float64 (chunks, ranks): L, the least latency from each chunk's start; inf out of reach."""
-        return self._latencies(backwards=False)
+        start, allowed = self.demand.start.tolist(), self.demand.allowed
+        return self._rows(lambda c: self._from((start[c],), allowed[c]))
 
     @cached_property
     def least(self) -> float:
@@ -132,7 +125,8 @@ class Costs:
     @cached_property
     def tail(self) -> FloatArray:
         """float64 (chunks, ranks): the least latency from each rank to an end of each chunk."""
-        return self._latencies(backwards=True)
+        ends, allowed = self.demand.ends, self.demand.allowed
+        return self._rows(lambda c: self._from(ends[c], allowed[c], backwards=True))
 
     @cached_property
     def beyond(self) -> FloatArray:
@@ -140,57 +134,43 @@ class Costs:
 
         That is the `tail` of the target, or more where no other link between hosts leads to some of the ends.
         """
-        links, demand = self.demand.logical.links, self.demand
-        beyond = self.tail[:, [link.target for link in links]]
-        between = np.array([link.between for link in links])
-        known: dict[tuple[int, bytes], dict[int, float]] = {}
-        for c in range(len(demand)):
-            self.deadline.check(demand.logical.name)
-            key = (int(demand.start[c]), demand.allowed[c].tobytes() + bytes(demand.ends[c]))
-            if key not in known:
-                used = np.flatnonzero(between & demand.allowed[c]).tolist()
-                known[key] = {k: self._only_by(c, k) for k in used}
-            for k, latency in known[key].items():
-                beyond[c, k] = max(beyond[c, k], latency)
-        return beyond
+        logical, allowed = self.demand.logical, self.demand.allowed
+        between = np.array([link.between for link in logical.links])
+
+        def row(c: int) -> FloatArray:
+            beyond = self.tail[c, logical.targets]
+            for k in np.flatnonzero(between & allowed[c]).tolist():
+                beyond[k] = max(beyond[k], self._only_by(c, k))
+            return beyond
+
+        return self._rows(row)
 
     def _only_by(self, c: int, k: int) -> float:
         """Return the latency from a link's target to the farthest end that it alone leads to; 0: none."""
         without = self.demand.allowed[c].copy()
         without[k] = False
-        reached = self._from((int(self.demand.start[c]),), without, backwards=False)
+        reached = self._from((int(self.demand.start[c]),), without)
         lost = [end for end in self.demand.ends[c] if reached[end] == np.inf]
         if not lost:
             return 0.0
         target = (self.demand.logical.links[k].target,)
-        return float(self._from(target, self.demand.allowed[c], backwards=False)[lost].max())
+        return float(self._from(target, self.demand.allowed[c])[lost].max())
 
-    def _latencies(self, *, backwards: bool) -> FloatArray:
-        demand = self.demand
-        known: dict[tuple[Any, ...], FloatArray] = {}
-        rows = []
-        for c in range(len(demand)):
-            self.deadline.check(demand.logical.name)
-            origins = demand.ends[c] if backwards else (int(demand.start[c]),)
-            key = (origins, demand.allowed[c].tobytes())
-            if key not in known:
-                known[key] = self._from(origins, demand.allowed[c], backwards=backwards)
-            rows.append(known[key])
-        return np.array(rows)
+    def _rows(self, row: Callable[[int], FloatArray]) -> FloatArray:
+        """Return the rows of all chunks, each made once for the chunks of one start and the same ends."""
+        made: dict[int, FloatArray] = {}
+        for c in sorted(set(self.demand.first_equal)):
+            self.deadline.check(self.demand.logical.name)
+            made[c] = row(c)
+        return np.array([made[c] for c in self.demand.first_equal])
 
-    def _from(self, origins: tuple[int, ...], within: BoolArray, *, backwards: bool) -> FloatArray:
-        """Return the least latency between some ranks and each rank over the links `within`."""
+    def _from(self, origins: tuple[int, ...], within: BoolArray, *, backwards: bool = False) -> FloatArray:
+        """Return the least latency from some ranks (to them if backwards) over the links `within`."""
         logical = self.demand.logical
-        distance = np.full(logical.topology.num_ranks, np.inf)
-        leaving, heads = (
-            (logical.in_links, logical.sources) if backwards else (logical.out_links, logical.targets)
-        )
-        lengths = np.where(within, self.lat, np.inf).tolist()
-        for length, rank, _ in nearest_first(
-            leaving, heads.tolist(), lengths, [(0.0, r, ()) for r in origins]
-        ):
-            distance[rank] = length
-        return distance
+        ranks, ends = logical.topology.num_ranks, (logical.sources[within], logical.targets[within])
+        links = csr_array((self.lat[within], ends[::-1] if backwards else ends), shape=(ranks, ranks))
+        latency: FloatArray = dijkstra(links, indices=origins, min_only=True)
+        return latency
 
 
 def _less(row: tuple[tuple[int, PortCost], ...], other: tuple[tuple[int, PortCost], ...]) -> bool:

@@ -28,10 +28,11 @@ link, for the in-link of (chunk, rank) is never asked to be two different links.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -42,6 +43,7 @@ from tutti.schedules.collective import EVERYONE, Collective
 from tutti.schedules.schedule import Chunks
 from tutti.topologies.errors import InputError, NoSchedule
 from tutti.topologies.exact import BoolArray, Int32Array, Int64Array, IntArray
+from tutti.topologies.graphs.free_action import grown_group
 from tutti.topologies.graphs.symmetry import AutomorphismGroup, automorphisms
 from tutti.topologies.topology import Topology
 
@@ -129,6 +131,13 @@ class ChunkDemand:
 
     def __len__(self) -> int:
         return len(self.start)
+
+    @cached_property
+    def first_equal(self) -> list[int]:
+        """For each chunk the first one of its start and ends, which may use the same links."""
+        first: dict[tuple[int, tuple[int, ...]], int] = {}
+        pairs = zip(self.start.tolist(), self.ends, strict=True)
+        return [first.setdefault(pair, c) for c, pair in enumerate(pairs)]
 
 
 def demand_of(
@@ -226,12 +235,18 @@ def _check_reached(
 
 
 def image_of_chunks(demand: ChunkDemand, what: Collective, ranks: Int64Array) -> Int64Array | None:
-    """Return where a permutation of the ranks takes each chunk; None if it is none of the collective."""
+    """Return where a permutation of the ranks takes each chunk; None if it is none of the collective.
+
+    It is one if items go to items, groups to groups and the root to the root.
+    """
     items, per_item = what.items, int((demand.chunks.item == 0).sum())
     place = {pair: item for item, pair in enumerate(_names(items.owner, items.dest))}
     dest = np.where(items.dest >= 0, ranks[items.dest], -1)
     images = [place.get(pair, -1) for pair in _names(ranks[items.owner], dest)]
-    if -1 in images or not _keeps(what, ranks):
+    groups = {frozenset(members) for members in what.members}
+    moved = {frozenset(ranks[list(members)].tolist()) for members in what.members}
+    roots = {members[what.root] for members in what.members} if what.root is not None else set()
+    if -1 in images or groups != moved or {int(ranks[root]) for root in roots} != roots:
         return None
     here = np.array(images)[demand.chunks.item[demand.number]] * per_item + demand.number % per_item
     back = np.full(len(demand.chunks), -1, np.int64)
@@ -243,31 +258,28 @@ def _names(owner: IntArray, dest: IntArray) -> list[tuple[int, int]]:
     return list(zip(owner.tolist(), dest.tolist(), strict=True))
 
 
-def _keeps(what: Collective, ranks: Int64Array) -> bool:
-    """Whether groups go to groups and the root to the root."""
-    groups = {frozenset(members) for members in what.members}
-    images = {frozenset(ranks[list(members)].tolist()) for members in what.members}
-    roots = {members[what.root] for members in what.members} if what.root is not None else set()
-    return groups == images and {int(ranks[root]) for root in roots} == roots
+def with_symmetry(demand: ChunkDemand, what: Collective, sketch: Sketch | None = None) -> ChunkDemand:
+    """Return the demand with the symmetry of the sketch or, without one, of the network.
 
-
-def with_symmetry(
-    demand: ChunkDemand, what: Collective, permutations: Iterable[PartitionedPermutation]
-) -> ChunkDemand:
-    """Return the demand with those permutations of the ranks that the collective has as well.
+    Of its permutations of the ranks, those are kept that the collective has as well.
 
     Raises
     ------
+    InputError
+        As `sketched_symmetry`.
     NoSchedule
         If a chunk may use a link and its image may not use the link's image, naming both.
     """
     logical, found = demand.logical, []
+    if sketch is None:
+        permutations = found_symmetry(logical.topology)
+    else:
+        permutations = sketched_symmetry(logical, sketch)
     for ranks, subset in permutations:
         chunks = image_of_chunks(demand, what, ranks)
         if chunks is None:
             continue
-        ends = zip(ranks[logical.sources].tolist(), ranks[logical.targets].tolist(), strict=True)
-        links = np.array([logical.number_of.get(pair, -1) for pair in ends], np.int64)
+        links = logical.image_of_links(ranks)
         tied = subset[logical.sources] == subset[logical.targets]
         broken = np.argwhere(tied & (demand.allowed != demand.allowed[np.ix_(chunks, links)]))
         if len(broken):
@@ -307,17 +319,15 @@ def sketched_symmetry(logical: LogicalTopology, sketch: Sketch) -> list[Partitio
 
 def _check(logical: LogicalTopology, rotation: PartitionedPermutation, where: str) -> None:
     image, subset = rotation
-    for number, link in enumerate(logical.links):
-        if subset[link.source] != subset[link.target]:
-            continue
-        ends = int(image[link.source]), int(image[link.target])
-        other = logical.number_of.get(ends)
-        if other is None or _cost(logical, other) != _cost(logical, number):
-            what = "is no link" if other is None else "has another cost or policy"
-            labels = logical.topology.labels
+    images = logical.image_of_links(image).tolist()
+    for number in np.flatnonzero(subset[logical.sources] == subset[logical.targets]).tolist():
+        other = images[number]
+        if other < 0 or _cost(logical, other) != _cost(logical, number):
+            what = "is no link" if other < 0 else "has another cost or policy"
+            link, labels = logical.links[number], logical.topology.labels
             raise InputError(
                 f"{where} is no automorphism: the image of link {logical.link_name(number)}, "
-                f"{labels[ends[0]]}->{labels[ends[1]]}, {what}"
+                f"{labels[image[link.source]]}->{labels[image[link.target]]}, {what}"
             )
 
 
@@ -334,14 +344,7 @@ def found_symmetry(topology: Topology) -> list[PartitionedPermutation]:
     more schedules and save little.
     """
     group = automorphisms(topology, 10**7)  # under a second
-    kept, size = AutomorphismGroup(topology, group.nodes[:0], group.links[:0]), 1
-    for nodes, links in _candidates(group):
-        if size >= topology.num_ranks:
-            break
-        larger = AutomorphismGroup(topology, np.vstack([kept.nodes, nodes]), np.vstack([kept.links, links]))
-        order = _order(larger)
-        if order > size:
-            kept, size = larger, order
+    kept, _ = grown_group(topology, _candidates(group), most_fixed=1)
     whole = np.zeros(topology.num_ranks, np.int64)
     rows = kept.nodes[:, : topology.num_ranks].astype(np.int64)
     return [PartitionedPermutation(row, whole) for row in rows]
@@ -355,20 +358,8 @@ def _candidates(group: AutomorphismGroup) -> Iterator[tuple[Int32Array, Int32Arr
         found.append(elements)
     for nodes, links in found:
         if len(nodes):
-            fixed = _fixed(nodes, group.topology.num_ranks)
+            ranks = group.topology.num_ranks
+            fixed = (nodes[:, :ranks] == np.arange(ranks)).sum(axis=1)
             for i in np.argsort(fixed, kind="stable")[:64].tolist():
                 if fixed[i] <= 1:
-                    yield nodes[i : i + 1], links[i : i + 1]
-
-
-def _order(group: AutomorphismGroup) -> int:
-    """Return how many elements a group has; 0 if they are too many or one fixes too many ranks."""
-    ranks = group.topology.num_ranks
-    elements = group.elements(ranks)
-    if elements is None:
-        return 0
-    return len(elements[0]) if (_fixed(elements[0][1:], ranks) <= 1).all() else 0
-
-
-def _fixed(nodes: Int32Array, ranks: int) -> Int64Array:
-    return (nodes[:, :ranks] == np.arange(ranks)).sum(axis=1)
+                    yield nodes[i], links[i]

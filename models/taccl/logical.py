@@ -15,15 +15,17 @@ for α_j + s / bandwidth_j, as the simulator counts it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import permutations, product
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from tutti.models.taccl.sketch import Connection, Policy, Sketch
-from tutti.topologies.errors import InputError, Unsupported
+from tutti.topologies.errors import InputError
 from tutti.topologies.exact import BoolArray, Int64Array
 from tutti.topologies.graphs.shortest_paths import UNREACHABLE, Neighbours, hops_from_each
 from tutti.topologies.topology import Topology
@@ -55,6 +57,38 @@ class LogicalLink:
     split: int = 1
     between: bool = False
     policy: Policy = NO_HYPEREDGE
+
+
+Time = TypeVar("Time", int, Fraction)
+
+
+class PortUse(NamedTuple, Generic[Time]):
+    """A port of a message's route, how long after the start it is entered, and for how long held."""
+
+    port: int
+    enter: Time
+    hold: Time
+
+
+@dataclass(frozen=True)
+class LinkMessage(Generic[Time]):
+    """The time that a message takes on a link: exact seconds, or whole ticks.
+
+    Parameters
+    ----------
+    arrival
+        The time from the start until it is at the destination.
+    uses
+        The ports of the route that it uses, in order.
+    """
+
+    arrival: Time
+    uses: tuple[PortUse[Time], ...]
+
+    @property
+    def received_from(self) -> Time:
+        """The time at which the first byte is at the destination's link."""
+        return self.uses[-1].enter
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,10 +154,11 @@ class LogicalTopology:
         """int64 (links,): the target of each link."""
         return np.array([link.target for link in self.links], np.int64)
 
-    @cached_property
-    def number_of(self) -> dict[tuple[int, int], int]:
-        """The link from one rank to another."""
-        return {(link.source, link.target): number for number, link in enumerate(self.links)}
+    def image_of_links(self, ranks: Int64Array) -> Int64Array:
+        """Return where a permutation of the ranks takes each link, int64 (links,); -1: to no link."""
+        number = {(link.source, link.target): k for k, link in enumerate(self.links)}
+        ends = zip(ranks[self.sources].tolist(), ranks[self.targets].tolist(), strict=True)
+        return np.array([number.get(pair, -1) for pair in ends], np.int64)
 
     @cached_property
     def ports(self) -> dict[int, tuple[int, ...]]:
@@ -141,10 +176,14 @@ class LogicalTopology:
         alpha = sum((where.alpha[port] for port in link.lanes[0]), Fraction(0))
         return alpha + link.split * beta * size / len(link.lanes)
 
-    def hold(self, number: int, port: int, size: Fraction) -> Fraction:
-        """Return for how many seconds `size` bytes on a logical link hold a link of its route."""
-        where, lanes = self.topology, len(self.links[number].lanes)
-        return where.alpha[port] + size / where.bandwidth[port] / lanes
+    def message(self, number: int, size: Fraction) -> LinkMessage[Fraction]:
+        """Return the seconds that `size` bytes take on a logical link and on its ports."""
+        where, route = self.topology, self.links[number].lanes[0]
+        each, uses, head = size / len(self.links[number].lanes), [], Fraction(0)
+        for port in route:
+            uses.append(PortUse(port, head, where.alpha[port] + each / where.bandwidth[port]))
+            head += where.alpha[port]
+        return LinkMessage(head + each / min(where.bandwidth[port] for port in route), tuple(uses))
 
     def link_name(self, number: int) -> str:
         """Return ``"a->b"`` by the ranks' labels."""
@@ -152,32 +191,19 @@ class LogicalTopology:
         return f"{labels[link.source]}->{labels[link.target]}"
 
 
-def direct_links(topology: Topology) -> LogicalTopology:
-    """Return all links between ranks of a network without switches.
-
-    Raises
-    ------
-    Unsupported
-        If it has switches.
-    """
-    if topology.num_switches:
-        raise Unsupported(
-            f"taccl needs a sketch where there are switches; {topology.name} has {topology.num_switches}: "
-            "give one with the option sketch"
-        )
-    host = _hosts(topology)
-    return LogicalTopology(topology, topology.name, tuple(_own_links(topology, host)), host)
-
-
-def sketched_links(topology: Topology, sketch: Sketch) -> LogicalTopology:
-    """Return the links that a sketch keeps.
+def logical_links(topology: Topology, sketch: Sketch | None = None) -> LogicalTopology:
+    """Return the links that a sketch keeps; without one, all links between ranks.
 
     Raises
     ------
     InputError
         If the sketch names ranks that a host lacks, or joins ranks that the network does not.
     """
-    host = _hosts(topology)
+    host = (0,) * topology.num_ranks  # all are in one where the network says nothing of hosts
+    if topology.hosts is not None:
+        host = tuple(topology.hosts[: topology.num_ranks].tolist())
+    if sketch is None:
+        return LogicalTopology(topology, topology.name, tuple(_own_links(topology, host)), host)
     by_host: defaultdict[int, list[int]] = defaultdict(list)
     for rank, where in enumerate(host):
         by_host[where].append(rank)
@@ -186,26 +212,13 @@ def sketched_links(topology: Topology, sketch: Sketch) -> LogicalTopology:
         sizes = ", ".join(str(len(ranks)) for ranks in members)
         raise InputError(f"{sketch.name}: a sketch is for equal hosts; these have {sizes} ranks")
     _check_ranks(sketch, len(members[0]))
-    links = [
-        *(
-            _switched(topology, sketch, members)
-            if sketch.hyperedges
-            else _own_links(topology, host, within=True)
-        ),
-        *_between_hosts(topology, sketch, members),
-    ]
+    links = [] if sketch.hyperedges else [*_own_links(topology, host, within=True)]
+    links += _sketched(topology, sketch, members)
     ends = [(link.source, link.target) for link in links]
     if len(set(ends)) < len(ends):
         twice = next(pair for i, pair in enumerate(ends) if pair in ends[:i])
         raise InputError(f"{sketch.name}: ranks {twice[0]} and {twice[1]} are on two of its switches")
     return LogicalTopology(topology, sketch.name, tuple(links), host)
-
-
-def _hosts(topology: Topology) -> tuple[int, ...]:
-    """Return the host of each rank; all are in one where the network says nothing of hosts."""
-    if topology.hosts is None:
-        return (0,) * topology.num_ranks
-    return tuple(topology.hosts[: topology.num_ranks].tolist())
 
 
 def _check_ranks(sketch: Sketch, size: int) -> None:
@@ -234,28 +247,22 @@ def _own_links(topology: Topology, host: Sequence[int], *, within: bool = False)
         yield LogicalLink(source, target, tuple((n,) for n in kept), between=host[source] != host[target])
 
 
-def _switched(topology: Topology, sketch: Sketch, members: Iterable[list[int]]) -> Iterator[LogicalLink]:
+def _sketched(topology: Topology, sketch: Sketch, members: list[list[int]]) -> Iterator[LogicalLink]:
+    """Yield the links of a sketch's switches, then those between hosts."""
+
+    def link(source: int, target: int, **further: Any) -> LogicalLink:
+        return LogicalLink(source, target, (_route(topology, sketch, source, target),), **further)
+
     for ranks in members:
         for edge in sketch.hyperedges:
-            for source in edge.ranks:
-                for target in edge.ranks:
-                    if source != target:
-                        route = _route(topology, sketch, ranks[source], ranks[target])
-                        yield LogicalLink(ranks[source], ranks[target], (route,), policy=edge.policy)
-
-
-def _between_hosts(topology: Topology, sketch: Sketch, members: list[list[int]]) -> Iterator[LogicalLink]:
+            for source, target in product(edge.ranks, repeat=2):
+                if source != target:
+                    yield link(ranks[source], ranks[target], policy=edge.policy)
     split = sketch.beta_split or {}
-    for ranks in members:
-        for others in members:
-            if ranks is others:
-                continue
-            for sender, receivers in _connections(sketch, len(ranks)).items():
-                for receiver in receivers:
-                    route = _route(topology, sketch, ranks[sender], others[receiver])
-                    yield LogicalLink(
-                        ranks[sender], others[receiver], (route,), split.get(sender, 1), between=True
-                    )
+    for ranks, others in permutations(members, 2):
+        for sender, receivers in _connections(sketch, len(ranks)).items():
+            for receiver in receivers:
+                yield link(ranks[sender], others[receiver], split=split.get(sender, 1), between=True)
 
 
 def _connections(sketch: Sketch, size: int) -> dict[int, tuple[int, ...]]:

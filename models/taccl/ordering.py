@@ -53,6 +53,14 @@ class TimedMessages:
     start: tuple[int, ...]
     end: int
 
+    @classmethod
+    def of(
+        cls, transfers: RoutedTransfers, messages: Sequence[tuple[int, ...]], start: Int64Array, end: int
+    ) -> TimedMessages:
+        """Return these messages, in any order, by their starts."""
+        order = np.argsort(start, kind="stable")
+        return cls(transfers, tuple(messages[i] for i in order), tuple(start[order].tolist()), end)
+
 
 def ordered(
     transfers: RoutedTransfers, bound: int, tries: int, rng: np.random.Generator, deadline: Deadline = NEVER
@@ -83,13 +91,7 @@ def ordered(
         other, time = search.tried(bool(turn % 2), rng.normal(0.0, spread, len(transfers)))
         if time < end:
             start, end = other, time
-    order = np.argsort(start, kind="stable").tolist()
-    return TimedMessages(
-        transfers,
-        tuple((transfer,) for transfer in order),
-        tuple(int(start[transfer]) for transfer in order),
-        end,
-    )
+    return TimedMessages.of(transfers, [(transfer,) for transfer in range(len(transfers))], start, end)
 
 
 class _TransferOrdering:
@@ -97,8 +99,6 @@ class _TransferOrdering:
 
     def __init__(self, transfers: RoutedTransfers) -> None:
         self.arrays = {backwards: arrays_of(transfers, backwards=backwards) for backwards in (False, True)}
-        self.num_ports = transfers.logical.topology.num_links
-        self.num_places = max(0, *self.arrays[False].place) + 1
         self.until_now, self.from_now = np.array(transfers.until_now), np.array(transfers.from_now)
 
     def tried(self, backwards: bool, noise: FloatArray | None = None) -> tuple[Int64Array, int]:
@@ -108,40 +108,9 @@ class _TransferOrdering:
         rank = np.empty(len(longest), np.int64)
         rank[np.lexsort((lengths[1], -longest))] = np.arange(len(longest))
         # The rule gives an order alone: it is timed forwards in any case.
-        chosen = choose(self.arrays[backwards], rank, self.num_ports, self.num_places, backwards)
-        start, end = earliest(self.arrays[False], np.lexsort((rank, chosen)), self.num_ports, self.num_places)
+        chosen = choose(self.arrays[backwards], rank, backwards)
+        start, end = earliest(self.arrays[False], np.lexsort((rank, chosen)))
         return start, int(end)
-
-
-def arrays_of(transfers: RoutedTransfers, *, backwards: bool = False) -> TransferArrays:
-    """Return the transfers as arrays; backwards, each waits for those that wait for it."""
-    links = sorted(set(transfers.link))
-    messages = [transfers.message(link) for link in links]
-    row = {link: kind for kind, link in enumerate(links)}
-    uses = [use for message in messages for use in message.uses]
-    after = transfers.before if backwards else transfers.after
-    before = transfers.after if backwards else transfers.before
-    return TransferArrays(
-        kind=np.array([row[link] for link in transfers.link], np.int64),
-        place=_places(transfers),
-        arrival=np.array([message.arrival for message in messages], np.int64),
-        first=offsets_of([len(message.uses) for message in messages]),
-        port=np.array([use.port for use in uses], np.int64),
-        enter=np.array([use.enter for use in uses], np.int64),
-        hold=np.array([use.hold for use in uses], np.int64),
-        after_first=offsets_of([len(later) for later in after]),
-        after=np.array([other for later in after for other in later], np.int64),
-        waits=np.array([len(earlier) for earlier in before], np.int64),
-    )
-
-
-def _places(transfers: RoutedTransfers) -> Int64Array:
-    """Return a number for each pair of rank and chunk that transfers add to; -1 if they may at any time."""
-    if not transfers.reduces or transfers.together:
-        return np.full(len(transfers), -1, np.int64)
-    ranks = transfers.logical.topology.num_ranks
-    keys = [transfers.chunk[transfer] * ranks + transfers.at(transfer) for transfer in range(len(transfers))]
-    return np.unique(keys, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 
 def timed(transfers: RoutedTransfers, messages: Sequence[tuple[int, ...]]) -> TimedMessages:
@@ -154,38 +123,69 @@ def timed(transfers: RoutedTransfers, messages: Sequence[tuple[int, ...]]) -> Ti
     messages
         The transfers that travel together, of one link each; every transfer once, after those it waits for.
     """
-    ports: dict[int, int] = {}
-    places: dict[int, int] = {}
-    place, ready = _places(transfers).tolist(), [0] * len(transfers)
-    starts, latest = [], 0
-    for message in messages:
-        lasts = transfers.message(transfers.link[message[0]], len(message))
-        now = max(ready[transfer] for transfer in message)
-        now = max([now, *(ports.get(port, 0) - enter for port, enter, _ in lasts.uses)])
-        adds = [place[transfer] for transfer in message if place[transfer] >= 0]
-        now = max([now, *(places.get(where, 0) - lasts.received_from for where in adds)])
-        end = now + lasts.arrival
-        ports |= {port: now + enter + hold for port, enter, hold in lasts.uses}
-        places |= dict.fromkeys(adds, end)
-        for later in (later for transfer in message for later in transfers.after[transfer]):
-            ready[later] = max(ready[later], end)
-        starts.append(now)
-        latest = max(latest, end)
-    order = sorted(range(len(messages)), key=lambda i: (starts[i], i))
-    return TimedMessages(
-        transfers, tuple(messages[i] for i in order), tuple(starts[i] for i in order), latest
+    start, end = earliest(arrays_of(transfers, messages), np.arange(len(messages)))
+    return TimedMessages.of(transfers, messages, start, int(end))
+
+
+def arrays_of(
+    transfers: RoutedTransfers,
+    messages: Sequence[tuple[int, ...]] | None = None,
+    *,
+    backwards: bool = False,
+) -> MessageArrays:
+    """Return messages as arrays; backwards, each waits for those that wait for it.
+
+    Parameters
+    ----------
+    transfers
+        The transfers.
+    messages
+        The transfers that travel together, of one link each; None: each alone.
+    backwards
+        Whether time counts back from the end.
+    """
+    if messages is None:
+        messages = [(transfer,) for transfer in range(len(transfers))]
+    kinds = [(transfers.link[message[0]], len(message)) for message in messages]
+    row = {kind: number for number, kind in enumerate(sorted(set(kinds)))}
+    lasting = [transfers.message(*kind) for kind in row]
+    uses = [use for lasts in lasting for use in lasts.uses]
+    of = {transfer: number for number, message in enumerate(messages) for transfer in message}
+    after, before = transfers.after, transfers.before
+    if backwards:
+        after, before = before, after
+    later = [[of[other] for transfer in message for other in after[transfer]] for message in messages]
+    places: list[list[int]] = [[] for _ in messages]
+    if transfers.reduces and not transfers.together:
+        # A number for each pair of rank and chunk that transfers add to.
+        ranks = transfers.logical.topology.num_ranks
+        keys = [transfers.chunk[o] * ranks + transfers.at(o) for o in range(len(transfers))]
+        number_of = np.unique(keys, return_inverse=True)[1].reshape(-1).tolist()
+        places = [[number_of[transfer] for transfer in message] for message in messages]
+    return MessageArrays(
+        kind=np.array([row[kind] for kind in kinds], np.int64),
+        place_first=offsets_of([len(adds) for adds in places]),
+        place=np.array([place for adds in places for place in adds], np.int64),
+        arrival=np.array([lasts.arrival for lasts in lasting], np.int64),
+        first=offsets_of([len(lasts.uses) for lasts in lasting]),
+        port=np.array([use.port for use in uses], np.int64),
+        enter=np.array([use.enter for use in uses], np.int64),
+        hold=np.array([use.hold for use in uses], np.int64),
+        after_first=offsets_of([len(others) for others in later]),
+        after=np.array([other for others in later for other in others], np.int64),
+        waits=np.array([sum(len(before[o]) for o in message) for message in messages], np.int64),
     )
 
 
-class TransferArrays(NamedTuple):
-    """Transfers as arrays.
+class MessageArrays(NamedTuple):
+    """Messages as arrays.
 
     Parameters
     ----------
     kind
-        int64 (transfers,): rows of the tables below.
-    place
-        int64 (transfers,): where each is added to what is there; -1 if nothing else may be added
+        int64 (messages,): rows of the tables of `arrival` and `first`.
+    place_first, place
+        int64, CSR: where the parts of each message are added to what is there, and nothing else may be added
         meanwhile.
     arrival
         int64 (kinds,): ticks from the start until the data is there.
@@ -194,12 +194,13 @@ class TransferArrays(NamedTuple):
     port, enter, hold
         int64.
     after_first, after
-        int64, CSR: the transfers that wait for each.
+        int64, CSR: the messages that wait for each.
     waits
-        int64 (transfers,): for how many transfers each waits.
+        int64 (messages,): for how many messages each waits.
     """
 
     kind: Int64Array
+    place_first: Int64Array
     place: Int64Array
     arrival: Int64Array
     first: Int64Array
@@ -213,44 +214,42 @@ class TransferArrays(NamedTuple):
 
 @kernel
 def _soonest(
-    arrays: TransferArrays, ports: Int64Array, places: Int64Array, transfer: int, ready: int, backwards: bool
+    arrays: MessageArrays, ports: Int64Array, places: Int64Array, message: int, ready: int, backwards: bool
 ) -> int:
-    """Return when a transfer can start whose data is there at `ready`.
+    """Return when a message can start whose data is there at `ready`.
 
     Backwards, time counts from the end of all, and `lead` is the time from leaving a port to the arrival.
     """
-    kind = arrays.kind[transfer]
+    kind = arrays.kind[message]
     now, arrival = ready, arrays.arrival[kind]
     for use in range(arrays.first[kind], arrays.first[kind + 1]):
         lead = arrival - arrays.enter[use] - arrays.hold[use] if backwards else arrays.enter[use]
         now = max(now, ports[arrays.port[use]] - lead)
     # Parts that are added to one chunk at a rank are received one after the other.
-    if arrays.place[transfer] >= 0:
-        received = 0 if backwards else arrays.enter[arrays.first[kind + 1] - 1]
-        now = max(now, places[arrays.place[transfer]] - received)
+    received = 0 if backwards else arrays.enter[arrays.first[kind + 1] - 1]
+    for index in range(arrays.place_first[message], arrays.place_first[message + 1]):
+        now = max(now, places[arrays.place[index]] - received)
     return now
 
 
 @kernel
 def _take(
-    arrays: TransferArrays, ports: Int64Array, places: Int64Array, transfer: int, now: int, backwards: bool
+    arrays: MessageArrays, ports: Int64Array, places: Int64Array, message: int, now: int, backwards: bool
 ) -> int:
-    """Hold the ports of a transfer that starts now, and its place, and return its end."""
-    kind = arrays.kind[transfer]
+    """Hold the ports of a message that starts now, and its places, and return its end."""
+    kind = arrays.kind[message]
     arrival = arrays.arrival[kind]
     for use in range(arrays.first[kind], arrays.first[kind + 1]):
         lead = arrival - arrays.enter[use] - arrays.hold[use] if backwards else arrays.enter[use]
         ports[arrays.port[use]] = now + lead + arrays.hold[use]
-    if arrays.place[transfer] >= 0:
-        spent = arrays.enter[arrays.first[kind + 1] - 1] if backwards else 0
-        places[arrays.place[transfer]] = now + arrival - spent
+    spent = arrays.enter[arrays.first[kind + 1] - 1] if backwards else 0
+    for index in range(arrays.place_first[message], arrays.place_first[message + 1]):
+        places[arrays.place[index]] = now + arrival - spent
     return now + arrival
 
 
 @kernel
-def choose(
-    arrays: TransferArrays, rank: Int64Array, num_ports: int, num_places: int, backwards: bool
-) -> Int64Array:
+def choose(arrays: MessageArrays, rank: Int64Array, backwards: bool) -> Int64Array:
     """Return when each transfer starts if always one that can soonest is chosen, of those the lowest in rank.
 
     Invariant: a transfer leaves the queue for good at the earliest moment at which any transfer in it can
@@ -258,7 +257,7 @@ def choose(
     the end.
     """
     transfers = len(rank)
-    ports, places = np.zeros(num_ports, np.int64), np.zeros(num_places, np.int64)
+    ports, places = np.zeros(arrays.port.max() + 1, np.int64), np.zeros(len(arrays.place), np.int64)
     ready, waits = np.zeros(transfers, np.int64), arrays.waits.copy()
     start = np.zeros(transfers, np.int64)
     queue = [
@@ -286,11 +285,9 @@ def choose(
 
 
 @kernel
-def earliest(
-    arrays: TransferArrays, order: Int64Array, num_ports: int, num_places: int
-) -> tuple[Int64Array, int]:
+def earliest(arrays: MessageArrays, order: Int64Array) -> tuple[Int64Array, int]:
     """Return when each transfer starts, in turn as early as data and ports allow, and when all is there."""
-    ports, places = np.zeros(num_ports, np.int64), np.zeros(num_places, np.int64)
+    ports, places = np.zeros(arrays.port.max() + 1, np.int64), np.zeros(len(arrays.place), np.int64)
     ready, start = np.zeros(len(order), np.int64), np.zeros(len(order), np.int64)
     latest = 0
     for transfer in order:

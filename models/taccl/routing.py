@@ -74,13 +74,13 @@ def route(demand: ChunkDemand, limits: StageLimits) -> Routing:
     first = greedy_routing(costs, limits.deadline.share(SHARES.greedy))
     if first is None:
         most = float(costs.lat.max()) * len(demand) * demand.logical.topology.num_ranks
-        unknown = RoutingModel.within(costs, most, limits.deadline)
-        if unknown is None:
+        unknown = RoutingModel(costs, most)
+        if unknown.build(limits.deadline) is None:
             why = "no time for its program, and no routing without; give it more"
             raise NoSchedule(f"taccl: the routing stage of {demand.logical.name}: {why}")
         return _solved(unknown, None, limits, begin)
-    model = RoutingModel.within(costs, first.time + slack(limits), limits.deadline)
-    if model is None:
+    model = RoutingModel(costs, first.time + slack(limits))
+    if model.build(limits.deadline) is None:
         return _unproven(costs, first.sent, now() - begin)
     return _solved(model, first.sent, limits, begin)
 
@@ -163,10 +163,9 @@ def reroute(found: Routing, limits: StageLimits, rng: np.random.Generator) -> Ro
     """
     begin = now()
     costs = Costs(found.demand)
-    model = RoutingModel.within(costs, found.time / costs.unit + slack(limits), limits.deadline)
-    if model is None:
+    m = RoutingModel(costs, found.time / costs.unit + slack(limits)).build(limits.deadline)
+    if m is None:
         return None
-    m = model.m
     m.duration.deactivate()
     m.early = pyo.Objective(expr=sum(float(rng.random()) * m.start[c, r] for c, r in m.ARRIVALS))
     compiled = compile_model(m)
@@ -208,7 +207,7 @@ def greedy_routing(costs: Costs, deadline: Deadline = NEVER) -> GreedyRouting | 
     """
     demand = costs.demand
     sent = np.zeros((len(demand), len(demand.logical.links)), np.bool_)
-    load = np.zeros(len(costs.ports))
+    load = np.zeros(len(costs.uses))
     images = _images(costs)
     for turn in range(4):  # each chunk is routed again three times
         for copies in images:
@@ -322,6 +321,6 @@ def _tree(costs: Costs, load: FloatArray, c: int) -> list[int]:
                 price[k] = np.inf
                 tree.append(k)
                 for port, hold in costs.ports_of[k]:
-                    for other in costs.ports[port]:
+                    for other in costs.uses[port]:
                         price[other] += hold
     return tree

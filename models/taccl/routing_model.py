@@ -63,7 +63,6 @@ They hold for every schedule, do not follow from the rest, and make the bound mu
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -74,7 +73,7 @@ import pyomo.environ as pyo
 from tutti.models.taccl.costs import Costs
 from tutti.models.taccl.demand import ChunkDemand
 from tutti.models.taccl.sketch import Policy
-from tutti.models.taccl.solving import Deadline
+from tutti.models.taccl.solving import NEVER, Deadline
 from tutti.topologies.exact import BoolArray, FloatArray, Int64Array
 from tutti.topologies.graphs.symmetry import orbits_of
 
@@ -136,52 +135,31 @@ class RoutingModel:
 
     Parameters
     ----------
-    costs, orbits
-        The costs of the demand's transfers, and which variables are the same by symmetry.
+    costs
+        The costs of the demand's transfers.
     horizon
-        U, in `Costs.unit`.
-    m
-        The Pyomo model.
+        U, in `Costs.unit`: a routing that takes no longer is known.
     """
 
     costs: Costs
-    orbits: Orbits
     horizon: float
-    m: Any
 
-    @classmethod
-    def of(cls, costs: Costs, horizon: float) -> RoutingModel:
-        """Return the model of the routing stage.
+    @cached_property
+    def m(self) -> Any:
+        """The Pyomo model."""
+        return pyo.ConcreteModel(name="taccl routing")
 
-        Parameters
-        ----------
-        costs
-            The costs of the demand's transfers.
-        horizon
-            U: a routing that takes no longer is known.
-        """
-        model = cls(costs, Orbits(costs.demand), horizon, pyo.ConcreteModel(name="taccl routing"))
-        for add in model.parts:
-            add()
-        return model
+    @cached_property
+    def orbits(self) -> Orbits:
+        """The variables that are the same by symmetry."""
+        return Orbits(self.demand)
 
-    @classmethod
-    def within(cls, costs: Costs, horizon: float, deadline: Deadline) -> RoutingModel | None:
-        """Return the model, or None if it is too large for the time left or not built by then."""
-        model = cls(costs, Orbits(costs.demand), horizon, pyo.ConcreteModel(name="taccl routing"))
+    def build(self, deadline: Deadline = NEVER) -> Any:
+        """Return the whole model, or None if it is too large for the time left or not built by then."""
         # A transfer takes 0.2 ms to be built and handed over (measured on two DGX-2 with dgx2-sk-2).
-        if deadline.over or len(model.transfers) * 2e-4 > deadline.left:
+        if deadline.over or len(self.transfers) * 2e-4 > deadline.left:
             return None
-        for add in model.parts:
-            add()
-            if deadline.over:
-                return None
-        return model
-
-    @property
-    def parts(self) -> tuple[Callable[[], None], ...]:
-        """The parts of the model, in the order in which they are added."""
-        return (
+        for add in (
             self.add_variables,
             self.add_times,
             self.add_paths,
@@ -189,7 +167,11 @@ class RoutingModel:
             self.add_valid_inequalities,
             self.add_hosts,
             self.add_policies,
-        )
+        ):
+            add()
+            if deadline.over:
+                return None
+        return self.m
 
     @property
     def demand(self) -> ChunkDemand:

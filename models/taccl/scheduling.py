@@ -100,8 +100,10 @@ class Span(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class TransferOrder:
-    """An order as the model takes it: for each link and port the sequence of transfers, with times as floats.
+class SchedulingModel:
+    """The model of the contiguity and exact scheduling stage for an order, which is kept.
+
+    Times are floats, on each link and port in the sequence of the transfers.
 
     Parameters
     ----------
@@ -109,10 +111,13 @@ class TransferOrder:
         Times of the transfers, in which each is a message of its own.
     contiguity
         The rule by which links may join chunks.
+    slack
+        The amount by which U exceeds the time of the order.
     """
 
     timed: TimedMessages
     contiguity: Contiguity
+    slack: float
 
     @property
     def transfers(self) -> RoutedTransfers:
@@ -203,52 +208,24 @@ class TransferOrder:
         one, two = (self.transfers.message(link, chunks).arrival / self.unit for chunks in (1, 2))
         return Latency(2 * one - two, two - one)
 
+    @cached_property
+    def m(self) -> Any:
+        """The Pyomo model."""
+        return pyo.ConcreteModel(name="taccl scheduling")
 
-def _records(values: list[float], each: list[float]) -> Iterator[int]:
-    """Yield the places whose value is larger than the time at which all places before them have ended.
-
-    A place begins at its value or, if that is later, at the end of the place before, and lasts its `each`.
-    """
-    so_far = -1.0
-    for place, value in enumerate(values):
-        if value > so_far:
-            yield place
-        so_far = max(so_far, value) + each[place]
-
-
-@dataclass(frozen=True, eq=False)
-class SchedulingModel:
-    """The model of the contiguity and exact scheduling stage, with its data.
-
-    Parameters
-    ----------
-    order
-        The order that is kept.
-    m
-        The Pyomo model.
-    slack
-        The amount by which U exceeds the time of the order.
-    """
-
-    order: TransferOrder
-    m: Any
-    slack: float
-
-    @classmethod
-    def of(cls, order: TransferOrder, slack: float) -> SchedulingModel:
-        """Return the model of an order."""
-        model = cls(order, pyo.ConcreteModel(name="taccl scheduling"), slack)
-        model.add_variables()
-        model.add_times()
-        model.add_messages()
-        model.add_ports()
-        model.add_valid_inequalities()
-        return model
+    def build(self) -> Any:
+        """Return the model with all constraints."""
+        self.add_variables()
+        self.add_times()
+        self.add_messages()
+        self.add_ports()
+        self.add_valid_inequalities()
+        return self.m
 
     @property
     def big(self) -> float:
         """U, which is M: a little more than the time that is known to be reached."""
-        return self.order.timed.end / self.order.unit + self.slack
+        return self.timed.end / self.unit + self.slack
 
     def size(self, transfer: int) -> Any:
         """Return the chunks of a transfer's message up to it."""
@@ -256,11 +233,11 @@ class SchedulingModel:
 
     def add_variables(self) -> None:
         """Add a variable for each transfer, and the objective (1)."""
-        m, order = self.m, self.order
-        joinable = [o for o in order.sequence if order.joinable(order.transfers.link[o])]
-        m.TRANSFERS = pyo.Set(initialize=order.sequence)
+        m = self.m
+        joinable = [o for o in self.sequence if self.joinable(self.transfers.link[o])]
+        m.TRANSFERS = pyo.Set(initialize=self.sequence)
         m.JOINABLE = pyo.Set(initialize=joinable)
-        m.FOLLOWING = pyo.Set(initialize=list(order.follows))
+        m.FOLLOWING = pyo.Set(initialize=list(self.follows))
         m.time = pyo.Var(bounds=(0, self.big))
         m.send = pyo.Var(m.TRANSFERS, bounds=(0, self.big))
         m.start = pyo.Var(m.TRANSFERS, bounds=(0, self.big))
@@ -270,8 +247,8 @@ class SchedulingModel:
 
     def add_times(self) -> None:
         """Add (2), (4) and, with (17), (18)."""
-        m, order, transfers = self.m, self.order, self.order.transfers
-        waits = [(before, o) for o in order.sequence for before in transfers.before[o]]
+        m, transfers = self.m, self.transfers
+        waits = [(before, o) for o in self.sequence for before in transfers.before[o]]
         m.DEPENDENCIES = pyo.Set(dimen=2, initialize=waits)
 
         @m.Constraint(m.TRANSFERS, doc="(2): time >= start[o]")
@@ -284,12 +261,12 @@ class SchedulingModel:
 
         @m.Constraint(m.TRANSFERS, doc="(18): start[o] >= send[o] + alpha + beta size[o]")
         def a_message_takes_its_latency(m: Any, o: int) -> Any:
-            alpha, beta = order.lasting(o)
+            alpha, beta = self.lasting(o)
             return m.start[o] >= m.send[o] + alpha + beta * self.size(o)
 
     def add_messages(self) -> None:
         """Add (16) and (17)."""
-        m, follows, most = self.m, self.order.follows, len(self.m.size)
+        m, follows, most = self.m, self.follows, len(self.m.size)
 
         @m.Constraint(m.FOLLOWING, doc="(17): size[o] >= size[c] + 1 - n (1 - joined[o])")
         def the_size_of_a_message_counts_on(m: Any, o: int) -> Any:
@@ -309,37 +286,49 @@ class SchedulingModel:
 
     def add_ports(self) -> None:
         """Add (19), (20) and (21), and that a rank receives parts of a chunk one after the other."""
-        m, order = self.m, self.order
-        m.NEIGHBOURS = pyo.Set(dimen=3, initialize=list(order.neighbours()))
-        m.RECEIVED_APART = pyo.Set(dimen=2, initialize=list(order.received_apart()))
+        m = self.m
+        m.NEIGHBOURS = pyo.Set(dimen=3, initialize=list(self.neighbours()))
+        m.RECEIVED_APART = pyo.Set(dimen=2, initialize=list(self.received_apart()))
 
         @m.Constraint(m.NEIGHBOURS, doc="(19), (20), (21): o enters port p when c has left it")
         def a_port_is_held_by_one_message(m: Any, port: int, c: int, o: int) -> Any:
-            enter, alpha, beta = order.use(c, port)
-            joined = self.big * m.joined[o] if order.follows.get(o) == c else 0
+            enter, alpha, beta = self.use(c, port)
+            joined = self.big * m.joined[o] if self.follows.get(o) == c else 0
             held = alpha + beta * self.size(c)
-            return m.send[o] + order.use(o, port).enter >= m.send[c] + enter + held - joined
+            return m.send[o] + self.use(o, port).enter >= m.send[c] + enter + held - joined
 
         @m.Constraint(m.RECEIVED_APART, doc="section 5.3: o is received when c has arrived")
         def a_rank_reduces_one_part_of_a_chunk_at_a_time(m: Any, c: int, o: int) -> Any:
-            received = order.transfers.message(order.transfers.link[o]).received_from / order.unit
+            received = self.transfers.message(self.transfers.link[o]).received_from / self.unit
             return m.send[o] + received >= m.start[c]
 
     # What is added to the paper's model.
 
     def add_valid_inequalities(self) -> None:
         """Add the least time that a port needs for a run of its queue if joining saves all it can."""
-        m, order = self.m, self.order
-        spans = {(span.port, span.queue[0], span.queue[-1]): span for span in order.spans()}
+        m = self.m
+        spans = {(span.port, span.queue[0], span.queue[-1]): span for span in self.spans()}
         m.SPANS = pyo.Set(dimen=3, initialize=list(spans))
 
         @m.Constraint(m.SPANS, doc="added: time >= head[a] + sum of what o holds port p + tail[b]")
         def a_port_has_time_for_its_messages(m: Any, port: int, a: int, b: int) -> Any:
             held = 0.0
             for o in spans[port, a, b].queue:
-                _, alpha, beta = order.use(o, port)
-                held += beta + (alpha * (1 - m.joined[o]) if o in order.follows else alpha)
+                _, alpha, beta = self.use(o, port)
+                held += beta + (alpha * (1 - m.joined[o]) if o in self.follows else alpha)
             return m.time >= spans[port, a, b].free + held
+
+
+def _records(values: list[float], each: list[float]) -> Iterator[int]:
+    """Yield the places whose value is larger than the time at which all places before them have ended.
+
+    A place begins at its value or, if that is later, at the end of the place before, and lasts its `each`.
+    """
+    so_far = -1.0
+    for place, value in enumerate(values):
+        if value > so_far:
+            yield place
+        so_far = max(so_far, value) + each[place]
 
 
 def exactly_scheduled(
@@ -349,16 +338,15 @@ def exactly_scheduled(
 
     If no link may join chunks, the given times are already the earliest ones of the order.
     """
-    order = TransferOrder(first, contiguity)
-    if not order.follows:
+    model = SchedulingModel(first, contiguity, slack(limits))
+    if not model.follows:
         return first, {}
     begin = now()
     # A transfer takes 0.3 to 0.6 ms to be built and handed over (measured on tori and DGX-2).
-    if limits.deadline.left < len(order.sequence) * 4e-4:
+    if limits.deadline.left < len(model.sequence) * 4e-4:
         return first, unsolved(0.0)
-    m = SchedulingModel.of(order, slack(limits)).m
-    compiled = compile_model(m)
-    start = _start(order, m, compiled) if takes_start(limits) else None
+    compiled = compile_model(model.build())
+    start = _start(model, compiled) if takes_start(limits) else None
     build_s = now() - begin
     if limits.deadline.over:
         return first, unsolved(build_s)
@@ -366,36 +354,33 @@ def exactly_scheduled(
     stats = stats_of(result, build_s)
     if result.values is None:
         return first, stats
-    found = timed(order.transfers, _messages(order, m, result))
+    found = timed(model.transfers, _messages(model, result))
     return min(first, found, key=lambda times: times.end), stats
 
 
-def _start(order: TransferOrder, m: pyo.ConcreteModel, compiled: CompiledModel) -> Start:
+def _start(model: SchedulingModel, compiled: CompiledModel) -> Start:
     """Return the values of the order without messages of several chunks."""
-    value = {id(m.time): order.timed.end / order.unit}
+    m, first, unit = model.m, model.timed, model.unit
+    value = {id(m.time): first.end / unit}
     value |= {id(size): 1.0 for size in m.size.values()}
     value |= {id(joined): 0.0 for joined in m.joined.values()}
-    for message, ticks in zip(order.timed.messages, order.timed.start, strict=True):
-        for transfer in message:
-            lasts = order.transfers.message(order.transfers.link[transfer]).arrival
-            value[id(m.send[transfer])] = ticks / order.unit
-            value[id(m.start[transfer])] = (ticks + lasts) / order.unit
+    for (transfer,), ticks in zip(first.messages, first.start, strict=True):
+        value[id(m.send[transfer])] = ticks / unit
+        value[id(m.start[transfer])] = (ticks + first.transfers.lasts(transfer)) / unit
     return Start(np.array([value[id(variable)] for variable in compiled.variables]))
 
 
-def _messages(order: TransferOrder, m: pyo.ConcreteModel, result: SolverResult) -> list[tuple[int, ...]]:
+def _messages(model: SchedulingModel, result: SolverResult) -> list[tuple[int, ...]]:
     """Return the messages of a solution, by their send times."""
-    joined = {o for o in m.FOLLOWING if result.is_one(m.joined[o])}
     of: dict[int, list[int]] = {}
     found: list[list[int]] = []
-    for transfer in order.sequence:
-        if transfer in joined:
-            of[transfer] = of[order.follows[transfer]]
+    for transfer in model.sequence:
+        if transfer in model.follows and result.is_one(model.m.joined[transfer]):
+            of[transfer] = of[model.follows[transfer]]
             of[transfer].append(transfer)
         else:
             of[transfer] = [transfer]
             found.append(of[transfer])
-    place = {transfer: i for i, transfer in enumerate(order.sequence)}
-    moment = {transfer: result.value(m.send[transfer]) for transfer in order.sequence}
-    found.sort(key=lambda message: (moment[message[0]], place[message[0]]))
+    # The first transfers are in the order of the sequence, which the sort keeps for equal times.
+    found.sort(key=lambda message: result.value(model.m.send[message[0]]))
     return [tuple(message) for message in found]

@@ -12,7 +12,7 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from tutti.models.solvers import Effort, Feature, SolverResult, find_backend
-from tutti.models.solvers.options import LEAST_SECONDS
+from tutti.models.solvers.registry import milp_options
 from tutti.topologies.errors import NoSchedule
 
 
@@ -130,11 +130,7 @@ def mip_options(limits: StageLimits) -> Any:
     Unsupported
         If it does no mixed-integer programs.
     """
-    backend = find_backend(limits.solver, {Feature.MILP})
-    options: Any = backend.options
-    left = limits.deadline.left
-    seconds = None if math.isinf(left) else max(left, LEAST_SECONDS)
-    return options(time_limit=seconds, relative_gap=limits.gap)
+    return milp_options(limits.solver, limits.deadline.left, limits.gap)
 
 
 def slack(limits: StageLimits) -> float:

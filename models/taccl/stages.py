@@ -15,25 +15,17 @@ allgather; a chunk spreads as soon as it is reduced.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from tutti.models.taccl.costs import Costs
-from tutti.models.taccl.demand import (
-    ChunkDemand,
-    PathRules,
-    demand_of,
-    found_symmetry,
-    sketched_symmetry,
-    with_symmetry,
-)
-from tutti.models.taccl.logical import LogicalTopology, direct_links, sketched_links
-from tutti.models.taccl.options import TacclOptions
+from tutti.models.taccl.demand import ChunkDemand, PathRules, demand_of, with_symmetry
+from tutti.models.taccl.logical import LogicalTopology, logical_links
 from tutti.models.taccl.ordering import TimedMessages, ordered, timed
 from tutti.models.taccl.routing import Routing, reroute, route
 from tutti.models.taccl.scheduling import exactly_scheduled
@@ -44,29 +36,20 @@ from tutti.schedules.method import Problem
 from tutti.schedules.reversal import normal_order
 from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule
 from tutti.topologies.errors import NoSchedule
-from tutti.topologies.exact import BoolArray, Int64Array, offsets_of
+from tutti.topologies.exact import Int64Array, offsets_of
 from tutti.topologies.topology import Topology
 from tutti.topologies.transforms import transpose
+
+if TYPE_CHECKING:
+    from tutti.models.taccl.method import TacclOptions
 
 ROUNDING = Fraction(1, 10**9)
 """Relative error by which a solver's time may be below the exact one. A larger value accepts more plans as
 optimal."""
 
 
-TransfersOf = Callable[[ChunkDemand, BoolArray], RoutedTransfers]
-
-
-@dataclass(frozen=True, eq=False)
-class TimedRouting:
-    """A routing, and the times of its messages.
-
-    Parameters
-    ----------
-    routing
-        The paths.
-    times
-        The messages.
-    """
+class TimedRouting(NamedTuple):
+    """A routing, and the times of its messages."""
 
     routing: Routing
     times: TimedMessages
@@ -82,13 +65,13 @@ class Planner:
         The options of the method.
     rng
         For disturbed orders and other routings.
-    transfers_of
-        Makes the transfers of a demand and its routing.
+    reduced_on
+        The network on which a combining collective is the inverse of what is planned; None: no inverse.
     """
 
     options: TacclOptions
     rng: np.random.Generator
-    transfers_of: TransfersOf
+    reduced_on: Topology | None = None
 
     def best(self, problem: Problem, deadline: Deadline) -> TimedRouting:
         """Return the routing and order that end first, of those that are tried.
@@ -138,7 +121,12 @@ class Planner:
 
     def in_order(self, routing: Routing, deadline: Deadline) -> TimedRouting:
         """Return a routing with the best order of its transfers that is found."""
-        transfers = self.transfers_of(routing.demand, routing.sent)
+        demand, sent = routing.demand, routing.sent
+        if self.reduced_on is None:
+            transfers = RoutedTransfers.spreading(demand, sent)
+        else:
+            links, together = turned(demand.logical, self.reduced_on), self.options.concurrent_receives
+            transfers = RoutedTransfers.reducing(demand, sent, links, together=together)
         tries = self.options.restarts
         if tries is None:
             tries = min(SHARES.tries, SHARES.effort // max(1, len(transfers)))
@@ -155,30 +143,11 @@ def _bound(routing: Routing, transfers: RoutedTransfers) -> int:
 def demand_for(problem: Problem, options: TacclOptions) -> ChunkDemand:
     """Return the chunks of a problem on the links that the sketch leaves."""
     sketch, where, what = options.read(), problem.topology, problem.collective
-    logical = direct_links(where) if sketch is None else sketched_links(where, sketch)
+    logical = logical_links(where, sketch)
     chunks = Chunks.even(what, options.per_item())
     size = problem.size or Fraction(0)
     demand = demand_of(logical, what, chunks, size, PathRules(sketch, options.paths))
-    if not options.symmetry:
-        return demand
-    ranks = found_symmetry(where) if sketch is None else sketched_symmetry(logical, sketch)
-    return with_symmetry(demand, what, ranks)
-
-
-def scheduled(
-    plan: TimedRouting, options: TacclOptions, deadline: Deadline
-) -> tuple[TimedRouting, dict[str, Any]]:
-    """Return the plan with messages of several chunks where they pay, and the stats of all stages."""
-    limits = StageLimits(options.solver, deadline, options.relative_gap)
-    times, stats = exactly_scheduled(plan.times, options.contiguity, limits)
-    whole = joined(plan.routing.stats, stats)
-    seconds = float(times.end * times.transfers.tick)
-    whole |= {
-        "routing_us": plan.routing.time * 1e6,
-        "routing_bound_us": plan.routing.bound * 1e6,
-        "scheduled_us": seconds * 1e6,
-    }
-    return TimedRouting(plan.routing, times), whole
+    return with_symmetry(demand, what, sketch) if options.symmetry else demand
 
 
 def synthesized(problem: Problem, options: TacclOptions, rng: np.random.Generator) -> Schedule:
@@ -186,43 +155,35 @@ def synthesized(problem: Problem, options: TacclOptions, rng: np.random.Generato
     deadline = Deadline.after(options.time_limit)
     if problem.collective.kind is Kind.ALLREDUCE:
         return _allreduce(problem, options, deadline, rng)
-    combines = problem.collective.is_combining
-    plan, stats = (_reduction if combines else _spreading)(problem, options, deadline, rng)
-    adds = [combines] * len(plan.times.transfers)
+    plan, stats = _half(problem, options, deadline, rng)
+    adds = [problem.collective.is_combining] * len(plan.times.transfers)
     table = schedule_of(problem, plan.times, options.per_item(), plan.routing.demand.number, adds)
     return table.replace(stats=stats)
 
 
-def planning(problem: Problem, options: TacclOptions, deadline: Deadline) -> Deadline:
-    """Return when routing and ordering should be over: early if contiguity is to be decided afterwards."""
-    hosts = problem.topology.hosts
-    between = hosts is not None and len(np.unique(hosts)) > 1
-    joins = options.contiguity == "all" or (options.contiguity == "between" and between)
-    return deadline.share(SHARES.planning) if joins else deadline
-
-
-def _spreading(
+def _half(
     problem: Problem, options: TacclOptions, deadline: Deadline, rng: np.random.Generator
 ) -> tuple[TimedRouting, dict[str, Any]]:
-    """Return the plan of what copies, and its stats."""
-    planner = Planner(options, rng, RoutedTransfers.spreading)
-    return scheduled(planner.best(problem, planning(problem, options, deadline)), options, deadline)
+    """Return the plan of any collective but an allreduce, and the stats of all stages.
 
-
-def _reduction(
-    problem: Problem, options: TacclOptions, deadline: Deadline, rng: np.random.Generator
-) -> tuple[TimedRouting, dict[str, Any]]:
-    """Return the inverse of what copies on the transposed network."""
-    topology = problem.topology
-    opposite = Problem(transpose(topology), problem.collective.reverse, problem.size)
-
-    def transfers_of(demand: ChunkDemand, sent: BoolArray) -> RoutedTransfers:
-        return RoutedTransfers.reducing(
-            demand, sent, turned(demand.logical, topology), together=options.concurrent_receives
-        )
-
-    planner = Planner(options, rng, transfers_of)
-    return scheduled(planner.best(opposite, planning(problem, options, deadline)), options, deadline)
+    A combining one is the inverse of what copies on the transposed network. Messages have several chunks
+    where that pays.
+    """
+    topology, what = problem.topology, problem.collective
+    planner, copying = Planner(options, rng), problem
+    if what.is_combining:
+        planner = Planner(options, rng, topology)
+        copying = Problem(transpose(topology), what.reverse, problem.size)
+    until = deadline.share(SHARES.planning) if options.joins_on(topology) else deadline
+    routing, first = planner.best(copying, until)
+    limits = StageLimits(options.solver, deadline, options.relative_gap)
+    times, stats = exactly_scheduled(first, options.contiguity, limits)
+    return TimedRouting(routing, times), {
+        **joined(routing.stats, stats),
+        "routing_us": routing.time * 1e6,
+        "routing_bound_us": routing.bound * 1e6,
+        "scheduled_us": float(times.end * times.transfers.tick) * 1e6,
+    }
 
 
 def turned(logical: LogicalTopology, topology: Topology) -> LogicalTopology:
@@ -242,8 +203,8 @@ def _allreduce(
         Problem(problem.topology, problem.collective.with_kind(kind), problem.size)
         for kind in (Kind.REDUCE_SCATTER, Kind.ALLGATHER)
     ]
-    first, stats = _reduction(halves[0], options, deadline.share(SHARES.half), rng)
-    second, more = _spreading(halves[1], options, deadline, rng)
+    first, stats = _half(halves[0], options, deadline.share(SHARES.half), rng)
+    second, more = _half(halves[1], options, deadline, rng)
     one, other = first.times, second.times
     both = one.transfers.then(other.transfers)
     base = len(one.transfers)

@@ -11,18 +11,18 @@ rounded up.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
 from graphlib import TopologicalSorter
-from typing import NamedTuple
 
 import numpy as np
 
 from tutti.models.taccl.demand import ChunkDemand
-from tutti.models.taccl.logical import LogicalTopology
+from tutti.models.taccl.logical import LinkMessage, LogicalTopology, PortUse
 from tutti.topologies.exact import BoolArray, common_divisor
 
 
@@ -34,35 +34,6 @@ class Contiguity(StrEnum):
 
     ALL = "all"
     NONE = "none"
-
-
-class PortUse(NamedTuple):
-    """A port of a message's route, how many ticks after the start it is entered, and for how many held."""
-
-    port: int
-    enter: int
-    hold: int
-
-
-@dataclass(frozen=True)
-class MessageTicks:
-    """The time that g chunks on a link take, in ticks.
-
-    Parameters
-    ----------
-    arrival
-        The time from the start until they are at the destination.
-    uses
-        The ports of the route that it uses, in order.
-    """
-
-    arrival: int
-    uses: tuple[PortUse, ...]
-
-    @cached_property
-    def received_from(self) -> int:
-        """The tick at which the first byte is at the destination's link."""
-        return self.uses[-1].enter
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,10 +133,8 @@ class RoutedTransfers:
         """Ticks of the longest chain of transfers before each."""
         length = [0] * len(self)
         for transfer in self.topological:
-            for later in self.after[transfer]:
-                length[later] = max(
-                    length[later], length[transfer] + self.message(self.link[transfer]).arrival
-                )
+            chains = (length[other] + self.lasts(other) for other in self.before[transfer])
+            length[transfer] = max(chains, default=0)
         return tuple(length)
 
     @cached_property
@@ -174,8 +143,12 @@ class RoutedTransfers:
         length = [0] * len(self)
         for transfer in reversed(self.topological):
             later = max((length[other] for other in self.after[transfer]), default=0)
-            length[transfer] = later + self.message(self.link[transfer]).arrival
+            length[transfer] = later + self.lasts(transfer)
         return tuple(length)
+
+    def lasts(self, transfer: int) -> int:
+        """Return the ticks that a transfer takes alone."""
+        return self.message(self.link[transfer]).arrival
 
     @cached_property
     def tick(self) -> Fraction:
@@ -193,29 +166,20 @@ class RoutedTransfers:
         return tick if horizon / tick <= most else max(min(seconds) / 10**6, horizon / most)
 
     @cached_property
-    def _messages(self) -> dict[tuple[int, int], MessageTicks]:
+    def _messages(self) -> dict[tuple[int, int], LinkMessage[int]]:
         return {}
 
-    def message(self, link: int, chunks: int = 1) -> MessageTicks:
+    def message(self, link: int, chunks: int = 1) -> LinkMessage[int]:
         """Return the ticks that some chunks together take on a link."""
         key = (link, chunks)
         if key not in self._messages:
-            self._messages[key] = self._lasting(link, self.bytes * chunks)
+            exact = self.logical.message(link, self.bytes * chunks)
+            uses = (PortUse(port, *map(self._ticks, times)) for port, *times in exact.uses)
+            self._messages[key] = LinkMessage(self._ticks(exact.arrival), tuple(uses))
         return self._messages[key]
 
-    def _lasting(self, link: int, size: Fraction) -> MessageTicks:
-        where, route = self.logical.topology, self.logical.links[link].lanes[0]
-        lanes = len(self.logical.links[link].lanes)
-        uses, head = [], Fraction(0)
-        for port in route:
-            hold = self.logical.hold(link, port, size)
-            uses.append(PortUse(port, self._ticks(head), self._ticks(hold)))
-            head += where.alpha[port]
-        narrowest = min(where.bandwidth[port] for port in route)
-        return MessageTicks(self._ticks(head + size / narrowest / lanes), tuple(uses))
-
     def _ticks(self, seconds: Fraction) -> int:
-        return int(-((-seconds) // self.tick))
+        return math.ceil(seconds / self.tick)
 
     def at(self, transfer: int) -> int:
         """Return the rank that a transfer goes to."""

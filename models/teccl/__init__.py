@@ -7,6 +7,6 @@ is the method. What needs Pyomo is imported from its file.
 """
 
 from tutti.models.teccl.epochs import Epochs, Transfer
-from tutti.models.teccl.method import METHOD, TecclOptions, teccl
+from tutti.models.teccl.method import METHOD, TecclOptions
 
-__all__ = ["METHOD", "Epochs", "TecclOptions", "Transfer", "teccl"]
+__all__ = ["METHOD", "Epochs", "TecclOptions", "Transfer"]

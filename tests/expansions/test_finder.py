@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from tests.sweep import for_each
-from tutti.expansions.finder import Candidate, Finder, bandwidth_factor, bases, frontier
-from tutti.expansions.prediction import KNOWN, Prediction, predict
+from tutti.expansions.finder import Candidate, Finder, bases, frontier
+from tutti.expansions.prediction import KNOWN, Prediction, bandwidth_factor, predict
 from tutti.experiments.cli import main
 from tutti.models.bfb import workloads
 from tutti.models.bfb.counting import transitive_cost

@@ -8,10 +8,9 @@ import pytest
 
 from tests.sweep import for_each
 from tutti.expansions import METHOD, predict
-from tutti.expansions.constructions import expand_both_ways
+from tutti.expansions.constructions import expand_both_ways, to_schedule
 from tutti.expansions.method import expanded
 from tutti.expansions.reversal import is_reversible, reflected, reversal
-from tutti.expansions.shard_table import to_schedule
 from tutti.models.bfb import workloads
 from tutti.schedules import Problem, collective
 from tutti.schedules.cost import step_cost

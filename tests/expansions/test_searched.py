@@ -5,9 +5,9 @@ from fractions import Fraction
 import pytest
 
 from tests.sweep import for_each
+from tutti.expansions.constructions import to_schedule
 from tutti.expansions.method import expanded
 from tutti.expansions.searched import SEARCHED, search_allgather
-from tutti.expansions.shard_table import to_schedule
 from tutti.schedules import collective
 from tutti.schedules.cost import step_cost
 from tutti.schedules.verify import verify

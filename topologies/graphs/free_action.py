@@ -6,7 +6,7 @@ group has elements. On a torus, a hypercube or a circulant the translations form
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -47,27 +47,48 @@ def free_group(topology: Topology) -> tuple[Int32Array, Int32Array]:
     (12, 2, 1)
     """
     group, rng = automorphisms(topology), np.random.default_rng(0)
-    identity = np.arange(topology.num_nodes, dtype=np.int32), np.arange(topology.num_links, dtype=np.int32)
-    best = identity[0][None], identity[1][None]
+    _, best = grown_group(topology, ())
     for attempt in range(TUNING.attempts if len(group.nodes) else 0):
-        kept = AutomorphismGroup(topology, group.nodes[:0], group.links[:0])
-        elements = identity[0][None], identity[1][None]
-        for nodes, links in _candidates(group, attempt, rng):
-            larger = AutomorphismGroup(
-                topology, np.vstack([kept.nodes, nodes]), np.vstack([kept.links, links])
-            )
-            found = larger.elements(topology.num_ranks)
-            if (
-                found is not None
-                and len(found[0]) > len(elements[0])
-                and (found[0][1:, : topology.num_ranks] != np.arange(topology.num_ranks)).all()
-            ):
-                kept, elements = larger, found
+        _, elements = grown_group(topology, _candidates(group, attempt, rng))
         if len(elements[0]) > len(best[0]):
             best = elements
         if len(best[0]) == topology.num_ranks:
             break
     return best
+
+
+def grown_group(
+    topology: Topology, candidates: Iterable[tuple[Int32Array, Int32Array]], most_fixed: int = 0
+) -> tuple[AutomorphismGroup, tuple[Int32Array, Int32Array]]:
+    """Return a group of some automorphisms, and its elements, the identity first.
+
+    An automorphism is added if the group grows, has no more elements than there are ranks, and has none but
+    the identity that fixes more than `most_fixed` ranks.
+
+    Parameters
+    ----------
+    topology
+        The network.
+    candidates
+        Images of the nodes and of the links, int32, shapes (nodes,) and (links,), tried in this order.
+    most_fixed
+        The number of ranks that an element may fix; 0: the group acts freely on the ranks.
+    """
+    ranks = topology.num_ranks
+    none = (np.empty((0, size), np.int32) for size in (topology.num_nodes, topology.num_links))
+    kept = AutomorphismGroup(topology, *none)
+    elements = kept.some_elements(1)
+    for nodes, links in candidates:
+        if len(elements[0]) >= ranks:
+            break
+        larger = AutomorphismGroup(topology, np.vstack([kept.nodes, nodes]), np.vstack([kept.links, links]))
+        found = larger.elements(ranks)
+        if found is None or len(found[0]) <= len(elements[0]):
+            continue
+        fixed = (found[0][1:, :ranks] == np.arange(ranks)).sum(axis=1)
+        if (fixed <= most_fixed).all():
+            kept, elements = larger, found
+    return kept, elements
 
 
 def _candidates(

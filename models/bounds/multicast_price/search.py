@@ -10,7 +10,7 @@ from fractions import Fraction
 from tutti.models.bounds.bound import ASKED_SECONDS
 from tutti.models.bounds.multicast_price.program import FLOAT_SLACK, DeliveryProgram, MulticastPrices
 from tutti.models.bounds.multicast_price.time_bins import Moments
-from tutti.models.solvers.secant import STEP, secant
+from tutti.models.solvers.rows import STEP, secant
 from tutti.topologies.kernels import now
 from tutti.topologies.progress import tell
 

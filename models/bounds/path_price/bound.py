@@ -16,7 +16,7 @@ from tutti.models.bounds.path_price.program import (
     PathPrices,
     StartPrices,
 )
-from tutti.models.solvers.secant import secant
+from tutti.models.solvers.rows import secant
 from tutti.schedules.collective import Collective
 from tutti.topologies.exact import json_number
 from tutti.topologies.kernels import now

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.expansions.finder import bandwidth_factor
-from tutti.expansions.prediction import predict
+from tutti.expansions.prediction import bandwidth_factor, predict
 from tutti.models.bfb import workloads
 from tutti.models.bfb.kautz import kautz_cost, kautz_peaks
 from tutti.schedules.cost import moore_optimal_steps

@@ -20,7 +20,7 @@ def test_the_matrices_are_those_of_the_model():
     for row in range(2):
         part = slice(model.starts[row], model.starts[row + 1])
         dense[row, model.index[part]] = model.value[part]
-    order = [model.column_of(m.x), model.column_of(m.y)]
+    order = [model.place_of(m.x), model.place_of(m.y)]
     assert dense[:, order].tolist() == [[2, -1], [1, 3]]
     assert model.cost[order].tolist() == [1, 4]
     assert (model.offset, model.maximize) == (2, True)
@@ -29,7 +29,7 @@ def test_the_matrices_are_those_of_the_model():
     assert model.lower[order].tolist() == [0, -np.inf]
     assert model.upper[order].tolist() == [5, np.inf]
     assert model.integer[order].tolist() == [False, True]
-    assert [model.row_of(m.first), model.row_of(m.second)] == [0, 1]
+    assert [model.place_of(m.first), model.place_of(m.second)] == [0, 1]
 
 
 def test_a_model_that_is_not_linear_is_unsupported():

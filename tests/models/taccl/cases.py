@@ -7,15 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from tutti.models.taccl import METHOD, read_sketch
-from tutti.models.taccl.demand import (
-    ChunkDemand,
-    PathRules,
-    demand_of,
-    found_symmetry,
-    sketched_symmetry,
-    with_symmetry,
-)
-from tutti.models.taccl.logical import direct_links, sketched_links
+from tutti.models.taccl.demand import ChunkDemand, PathRules, demand_of, with_symmetry
+from tutti.models.taccl.logical import logical_links
 from tutti.schedules import Problem, collective
 from tutti.schedules.schedule import Chunks
 from tutti.schedules.simulation.simulate import simulate
@@ -48,13 +41,10 @@ def demand(text, kind="allgather", chunks=1, sketch=None, symmetry=False) -> Chu
     topology = parse_topology(text)
     what = collective(kind, topology.num_ranks)
     drawn = None if sketch is None else read_sketch(sketch)
-    logical = direct_links(topology) if drawn is None else sketched_links(topology, drawn)
+    logical = logical_links(topology, drawn)
     size = Fraction(CHUNK * topology.num_ranks * chunks)
     found = demand_of(logical, what, Chunks.even(what, chunks), size, PathRules(drawn))
-    if not symmetry:
-        return found
-    ranks = found_symmetry(topology) if drawn is None else sketched_symmetry(logical, drawn)
-    return with_symmetry(found, what, ranks)
+    return with_symmetry(found, what, drawn) if symmetry else found
 
 
 LISTING_1 = {

@@ -13,10 +13,9 @@ from tutti.models.taccl.demand import (
     _allowed,
     demand_of,
     found_symmetry,
-    sketched_symmetry,
     with_symmetry,
 )
-from tutti.models.taccl.logical import sketched_links
+from tutti.models.taccl.logical import logical_links
 from tutti.schedules import Problem, collective
 from tutti.schedules.schedule import Chunks
 from tutti.topologies.errors import NoSchedule
@@ -27,10 +26,10 @@ from tutti.topologies.text import parse_topology
 def test_the_symmetry_of_every_shipped_sketch_is_one(name):
     machine = "dgx2:2" if name.startswith("dgx2") else "ndv2:2"
     sketch, topology = read_sketch(name), parse_topology(machine)
-    logical = sketched_links(topology, sketch)
+    logical = logical_links(topology, sketch)
     what = collective("allgather", topology.num_ranks)
     demand = demand_of(logical, what, Chunks.even(what), Fraction(10**6), PathRules(sketch))
-    whole = with_symmetry(demand, what, sketched_symmetry(logical, sketch))
+    whole = with_symmetry(demand, what, sketch)
     assert len(whole.symmetry) == len(sketch.symmetry)
 
 
@@ -42,7 +41,7 @@ def test_an_infeasible_sketch_names_the_chunk_and_the_pair(tmp_path):
     what = collective("allgather", 32)
     with pytest.raises(NoSchedule, match=r"leaves chunk 0 no way from rank 0 to rank 3 "):
         demand_of(
-            sketched_links(topology, sketch),
+            logical_links(topology, sketch),
             what,
             Chunks.even(what),
             Fraction(10**6),
@@ -54,21 +53,21 @@ def test_a_symmetry_that_the_relay_map_lacks_names_both_links(tmp_path):
     """Relay 1 for all: what rank 0 has for 16 goes 0->1, and its image under [2, 16] may not go 2->3."""
     sketch = read_sketch(written(tmp_path, changed("internode_sketch.chunk_to_relay_map", [16, 1])))
     topology, what = parse_topology("dgx2:2"), collective("all-to-all", 32)
-    logical = sketched_links(topology, sketch)
+    logical = logical_links(topology, sketch)
     demand = demand_of(logical, what, Chunks.even(what), Fraction(10**6), PathRules(sketch))
     message = (
         r"its symmetry takes chunk \d+ on link \S+ to chunk \d+ on \S+, and chunk_to_relay_map allows only"
     )
     with pytest.raises(NoSchedule, match=message):
-        with_symmetry(demand, what, sketched_symmetry(logical, sketch))
+        with_symmetry(demand, what, sketch)
 
 
 def test_a_rooted_collective_drops_the_symmetry_that_moves_its_root():
     sketch, topology = read_sketch("ndv2-sk-1"), parse_topology("ndv2:2")
-    logical = sketched_links(topology, sketch)
+    logical = logical_links(topology, sketch)
     what = collective("broadcast", 16)
     demand = demand_of(logical, what, Chunks.even(what), Fraction(10**6), PathRules(sketch))
-    assert with_symmetry(demand, what, sketched_symmetry(logical, sketch)).symmetry == ()
+    assert with_symmetry(demand, what, sketch).symmetry == ()
     assert np.array_equal(demand.start, [0])
 
 
@@ -102,7 +101,7 @@ def test_the_shortest_path_rule_contradicts_the_relay_map_of_the_published_sketc
     sketch = read_sketch("dgx2-sk-1")
     what = problem.collective
     allowed = demand_of(
-        sketched_links(topology, sketch),
+        logical_links(topology, sketch),
         what,
         Chunks.even(what),
         Fraction(2**20),

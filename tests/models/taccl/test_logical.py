@@ -9,7 +9,7 @@ import pytest
 from tests.models.taccl.cases import REFERENCE, changed, written
 from tutti.models.taccl import read_sketch
 from tutti.models.taccl.demand import sketched_symmetry
-from tutti.models.taccl.logical import sketched_links
+from tutti.models.taccl.logical import logical_links
 from tutti.topologies.errors import InputError
 from tutti.topologies.text import parse_topology
 
@@ -17,7 +17,7 @@ from tutti.topologies.text import parse_topology
 @pytest.mark.parametrize(("name", "links"), [("dgx2-sk-1", 496), ("dgx2-sk-2", 512), ("dgx2-sk-3", 992)])
 def test_dgx2_sketches_have_their_links(name, links):
     """2 boxes of 16 · 15 switched pairs; 8 relays, 16 pairs or 16 · 16 pairs each way between them."""
-    logical = sketched_links(parse_topology("dgx2:2"), read_sketch(name))
+    logical = logical_links(parse_topology("dgx2:2"), read_sketch(name))
     assert len(logical.links) == links
     shared = {len(users) for port, users in logical.ports.items() if logical.topology.source[port] >= 32}
     assert max(shared) == {496: 15, 512: 15, 992: 32}[links], (
@@ -30,7 +30,7 @@ def test_the_cost_model_is_table_1():
     with (REFERENCE / "taccl_table_1_links.csv").open() as file:
         table = {(row["system"], row["link"]): row for row in csv.DictReader(file)}
     for system, sketch in (("ndv2", "ndv2-sk-1"), ("dgx2", "dgx2-sk-1")):
-        logical = sketched_links(parse_topology(f"{system}:2"), read_sketch(sketch))
+        logical = logical_links(parse_topology(f"{system}:2"), read_sketch(sketch))
         inside = next(k for k, link in enumerate(logical.links) if not link.between and len(link.lanes) == 1)
         outside = next(k for k, link in enumerate(logical.links) if link.between)
         for number, name in ((inside, "nvlink"), (outside, "infiniband")):
@@ -59,7 +59,7 @@ def test_a_sketch_that_does_not_fit_the_network_is_refused(tmp_path, path, value
     sketch = read_sketch(written(tmp_path, changed(path, value)))
     topology = parse_topology("dgx2:2")
     with pytest.raises(InputError, match=re.escape(message)):
-        sketched_symmetry(sketched_links(topology, sketch), sketch)
+        sketched_symmetry(logical_links(topology, sketch), sketch)
 
 
 def test_two_switches_that_join_the_same_ranks_are_refused(tmp_path):
@@ -67,4 +67,4 @@ def test_two_switches_that_join_the_same_ranks_are_refused(tmp_path):
     document["intranode_sketch"]["switch_hyperedge_strategy"] = ["free", "free"]
     sketch = read_sketch(written(tmp_path, document))
     with pytest.raises(InputError, match=r"json: ranks 1 and 0 are on two of its switches$"):
-        sketched_links(parse_topology("dgx2:2"), sketch)
+        logical_links(parse_topology("dgx2:2"), sketch)

@@ -14,8 +14,8 @@ from tutti.models.taccl.solving import Deadline
 def test_a_model_is_given_up_when_its_time_is_over(clock):
     costs = Costs(demand("mesh:3x3"))
     horizon = greedy_routing(costs)[1] + 1
-    assert RoutingModel.within(costs, horizon, Deadline.after(100)) is not None
-    assert RoutingModel.within(costs, horizon, Deadline.after(1e-6)) is None, "too large for it"
+    assert RoutingModel(costs, horizon).build(Deadline.after(100)) is not None
+    assert RoutingModel(costs, horizon).build(Deadline.after(1e-6)) is None, "too large for it"
 
     class Ticking(Deadline):
         @property
@@ -23,7 +23,7 @@ def test_a_model_is_given_up_when_its_time_is_over(clock):
             clock[0] += 0.04
             return super().left
 
-    assert RoutingModel.within(costs, horizon, Ticking(0.1)) is None, "over half way"
+    assert RoutingModel(costs, horizon).build(Ticking(0.1)) is None, "over half way"
 
 
 def families(m):
@@ -37,7 +37,7 @@ def families(m):
 def test_every_family_of_the_paper_is_a_named_constraint_over_its_set():
     """Appendix B.1: (1) and (11) are the objective, (3) is fixed, (12) to (14) are substituted."""
     d = demand("ndv2:2", sketch="ndv2-sk-1")
-    m = RoutingModel.of(Costs(d), 100.0).m
+    m = RoutingModel(Costs(d), 100.0).build()
     assert families(m) == {
         "the_end_is_after_every_arrival": ("ENDS", "(2)"),
         "a_chunk_arrives_a_latency_after_it_was_held": ("TRANSFERS", "(4), (5)"),
@@ -57,7 +57,7 @@ def test_every_family_of_the_paper_is_a_named_constraint_over_its_set():
 
 def test_a_toy_reads_as_its_equations():
     """A broadcast to one neighbour over one link that takes a unit: sent, or it is never there."""
-    m = RoutingModel.of(Costs(demand("mesh:2x1", "broadcast")), 5.0).m
+    m = RoutingModel(Costs(demand("mesh:2x1", "broadcast")), 5.0).build()
     rows = {row.name: str(row.expr) for row in m.component_data_objects(pyo.Constraint)}
     assert rows["the_end_is_after_every_arrival[0,1]"] == "start[0,1]  <=  time"
     assert rows["a_rank_receives_a_chunk_once[0,1]"] == "is_sent[0,0]  ==  1"
@@ -68,8 +68,8 @@ def test_a_toy_reads_as_its_equations():
 def test_what_is_added_cuts_off_no_optimum():
     """The program without the late and the early transfers has the same optimum, and a weaker relaxation."""
     costs = Costs(demand("mesh:2x3"))
-    model = RoutingModel.of(costs, greedy_routing(costs).time + 1)
-    full = solve(compile_model(model.m), "highs").objective
-    model.m.late_transfers_have_time.deactivate()
-    model.m.early_transfers_have_time.deactivate()
-    assert solve(compile_model(model.m), "highs").objective == pytest.approx(full)
+    m = RoutingModel(costs, greedy_routing(costs).time + 1).build()
+    full = solve(compile_model(m), "highs").objective
+    m.late_transfers_have_time.deactivate()
+    m.early_transfers_have_time.deactivate()
+    assert solve(compile_model(m), "highs").objective == pytest.approx(full)

@@ -11,10 +11,10 @@ from tests.models.taccl.cases import MEGABYTE, QUICK, SLOW, demand, made, micros
 from tutti.models.taccl import read_sketch
 from tutti.models.taccl.costs import Costs
 from tutti.models.taccl.demand import PathRules, Paths, demand_of
-from tutti.models.taccl.logical import sketched_links
+from tutti.models.taccl.logical import logical_links
 from tutti.models.taccl.ordering import ordered
 from tutti.models.taccl.routing import greedy_routing, route
-from tutti.models.taccl.scheduling import SchedulingModel, TransferOrder, exactly_scheduled
+from tutti.models.taccl.scheduling import SchedulingModel, exactly_scheduled
 from tutti.models.taccl.solving import Deadline, StageLimits
 from tutti.models.taccl.transfers import Contiguity, RoutedTransfers
 from tutti.schedules import collective
@@ -57,7 +57,7 @@ def test_contiguity_is_the_best_of_all_ways_to_join_neighbours():
     """A gather over two boxes: all 2^7 joins of the neighbours on the one link between them."""
     topology = parse_topology("ndv2:2")
     what = collective("gather", 16)
-    logical = sketched_links(topology, read_sketch("ndv2-sk-1"))
+    logical = logical_links(topology, read_sketch("ndv2-sk-1"))
     d = demand_of(logical, what, Chunks.even(what, 1), Fraction(16 * 1000), PathRules())
     transfers = RoutedTransfers.spreading(d, route(d, StageLimits(deadline=Deadline.after(2))).sent)
     first = ordered(transfers, 0, 0, np.random.default_rng(0))
@@ -113,7 +113,7 @@ def test_words_are_as_good_as_members():
     assert words == members < apart
     topology, what = parse_topology("dgx2:2"), collective("all-to-all", 32)
     sketch = read_sketch("dgx2-sk-1")
-    logical = sketched_links(topology, sketch)
+    logical = logical_links(topology, sketch)
     rows = [
         demand_of(logical, what, Chunks.even(what), MEGABYTE, PathRules(sketch, paths)).allowed
         for paths in ("sketch", Paths.SKETCH)
@@ -125,8 +125,8 @@ def test_every_family_of_the_paper_is_a_named_constraint_over_its_set():
     """Appendix B.3: (1) is the objective, (3) no start but the order's; chunks go around a ring."""
     d = demand("ring:4", chunks=2)
     transfers = RoutedTransfers.spreading(d, greedy_routing(Costs(d)).sent)
-    order = TransferOrder(ordered(transfers, 0, 0, np.random.default_rng(0)), Contiguity.ALL)
-    m = SchedulingModel.of(order, 1e-4).m
+    order = ordered(transfers, 0, 0, np.random.default_rng(0))
+    m = SchedulingModel(order, Contiguity.ALL, 1e-4).build()
     families = {
         family.local_name: (family.index_set().local_name, family.doc.split(":")[0])
         for family in m.component_objects(pyo.Constraint)

@@ -54,10 +54,10 @@ def test_a_first_routing_that_takes_too_long_is_given_up(clock, monkeypatch):
 def test_a_program_that_takes_longer_to_write_than_is_left_is_not_begun(clock, monkeypatch):
     """240 transfers at 0.4 ms; the clock stands still, so 0.05 s are left however long it takes."""
 
-    def begun(order, slack):
+    def begun(model):
         pytest.fail("the program is written")
 
-    monkeypatch.setattr(scheduling.SchedulingModel, "of", begun)
+    monkeypatch.setattr(scheduling.SchedulingModel, "build", begun)
     schedule = made("torus:4x4", "allgather", MEGABYTE, contiguity="all", time_limit=0.05)
     assert schedule.stats["solver_gap"] is None
 
