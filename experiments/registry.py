@@ -77,6 +77,6 @@ def find_method(name: str, methods: Mapping[str, Method] | None = None) -> Metho
     current = name if not isinstance(name, str) or name in known else current_name(name)
     if not isinstance(name, str) or current not in known:
         raise InputError(unknown_method(str(name), known))
-    from tutti.schedules.by_groups import by_groups  # what it needs is needed only here
+    from tutti.schedules.groups import by_groups  # what it needs is needed only here
 
     return by_groups(known[current])

@@ -38,7 +38,7 @@ from tutti.schedules.collective import Collective, Kind
 from tutti.schedules.files.schedule_file import read_schedule
 from tutti.schedules.method import Method, Problem
 from tutti.schedules.programs.formats import ProgramFormat
-from tutti.schedules.programs.rounding import rounded
+from tutti.schedules.programs.moves import rounded
 from tutti.schedules.schedule import Schedule
 from tutti.schedules.simulation.pipelining import best_slices
 from tutti.schedules.verify import verify

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, StrEnum
+from itertools import chain
 
 import numpy as np
 
@@ -139,15 +140,10 @@ class Capabilities:
 
     def refusal(self, topology: Topology, what: Collective) -> str | None:
         """Return why a collective on a network is refused, in words that follow the name, or None."""
-        return next(self._refusals(topology, what), None)
-
-    def _refusals(self, topology: Topology, what: Collective) -> Iterator[str]:
-        """Yield every reason, those of the collective first."""
         if what.kind not in self.collectives:
-            yield f"does {', '.join(self.collectives)}; not {what.kind}"
-        yield from self._data(what)
-        yield from self._links(topology, what)
-        yield from self._layout(topology)
+            return f"does {', '.join(self.collectives)}; not {what.kind}"
+        reasons = chain(self._data(what), self._links(topology, what), self._layout(topology))
+        return next(reasons, None)
 
     def _data(self, what: Collective) -> Iterator[str]:
         """Yield the objections to the groups and shards."""

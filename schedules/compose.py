@@ -7,8 +7,7 @@ either is a cut. Sizes are integers, so the refinement is exact.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from fractions import Fraction
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -141,18 +140,25 @@ def compose_allreduce(reduce_scatter: Schedule, allgather: Schedule) -> Schedule
     """
     _check_halves(reduce_scatter, allgather)
     chunks = common_refinement(reduce_scatter.chunks, allgather.chunks)
-    first, second = _on_common_tick(refine(reduce_scatter, chunks), refine(allgather, chunks))
+    first, second = on_common_tick([refine(reduce_scatter, chunks), refine(allgather, chunks)])
     joined = _one_after_the_other(first, second)
     return joined.replace(collective=allgather.collective.with_kind(Kind.ALLREDUCE))
 
 
 def _one_after_the_other(first: Schedule, second: Schedule) -> Schedule:
     """Return the rows of both, over the same chunks: the second starts when the first ends."""
-    routes, base = _joined_routes(first, second)
+    one, other, routes, base = first.route_table, second.route_table, first.routes, 0
+    if not (np.array_equal(one.offsets, other.offsets) and np.array_equal(one.links, other.links)):
+        routes, base = Routes.joined([one, other]), len(one)
+    order = None
+    if first.order is not None and second.order is not None:
+        later = second.order.astype(np.int64) + _end(first)
+        order = np.concatenate([first.order.astype(np.int64), later])
+        order = step_numbers(order) if first.clock is Clock.STEP else order
     return first.replace(
         chunk=np.concatenate([first.chunk, second.chunk]),
         route=np.concatenate([first.route, second.route + np.int32(base)]),
-        order=_joined_order(first, second),
+        order=order,
         count=joined_counts([first, second]),
         reduce=joined_adds([first, second]),
         routes=routes,
@@ -211,7 +217,14 @@ def _aligned(one: Chunks, other: Chunks) -> tuple[Int64Array, Int64Array, int]:
     An item of size 0 gets one place for each of its chunks, so that these stay apart.
     """
     denominator = math.lcm(one.denominator, other.denominator)
-    shares = [_scaled(_shares(c), denominator // c.denominator) for c in (one, other)]
+    shares = []
+    for table in (one, other):
+        amounts, factor = _shares(table), denominator // table.denominator
+        if int(amounts.sum(dtype=object)) * factor > INT64_MAX:
+            raise InputError(
+                "the chunk sizes do not fit 64 bits over their common denominator; use simpler cuts"
+            )
+        shares.append(amounts * factor)
     if not np.array_equal(shares[0], shares[1]):
         raise InputError("the two chunk tables tile different items; the shards and groups must agree")
     places = np.maximum(np.bincount(one.item), np.bincount(other.item))
@@ -223,13 +236,6 @@ def _aligned(one: Chunks, other: Chunks) -> tuple[Int64Array, Int64Array, int]:
 def _shares(chunks: Chunks) -> Int64Array:
     """Return the total size of each item."""
     return chunks.offset[chunks.first[1:]] - chunks.offset[chunks.first[:-1]]
-
-
-def _scaled(values: Int64Array, factor: int) -> Int64Array:
-    """Return values times a factor, or raise `InputError` if their sum does not fit 64 bits."""
-    if int(values.sum(dtype=object)) * factor > INT64_MAX:
-        raise InputError("the chunk sizes do not fit 64 bits over their common denominator; use simpler cuts")
-    return values * factor
 
 
 def _cuts(chunks: Chunks, factor: int, places: IntArray) -> Int64Array:
@@ -259,33 +265,26 @@ def _check_halves(first: Schedule, second: Schedule) -> None:
         raise InputError(f"the halves were made for different sizes, {first.size} and {second.size} B")
 
 
-def _on_common_tick(first: Schedule, second: Schedule) -> tuple[Schedule, Schedule]:
-    """Return both schedules with the longest tick that divides their own ticks."""
-    if first.tick is None or second.tick is None or first.tick == second.tick:
-        return first, second
-    tick = common_divisor([first.tick, second.tick])
-    return _with_tick(first, tick), _with_tick(second, tick)
+def on_common_tick(schedules: Sequence[Schedule]) -> list[Schedule]:
+    """Return schedules in one clock with the longest tick that divides the ticks of all, if they have ticks.
 
+    Each message starts at the same moment as before; former rounding is not undone.
 
-def _with_tick(schedule: Schedule, tick: Fraction) -> Schedule:
-    """Return the schedule at the same moments in shorter ticks; former rounding is not undone."""
-    if schedule.order is None or schedule.tick is None:
-        return schedule
-    factor = int(schedule.tick / tick)
-    if len(schedule) and int(schedule.order[-1]) * factor > INT64_MAX:
-        raise InputError(f"the start times do not fit 64 bits in the common tick of {tick} s")
-    return schedule.replace(order=schedule.order.astype(np.int64) * factor, tick=tick)
-
-
-def _joined_order(first: Schedule, second: Schedule) -> IntArray | None:
-    """Return the order of both, the second's after the end of the first; None in the flow clock."""
-    if first.order is None or second.order is None:
-        return None
-    later = second.order.astype(np.int64) + _end(first)
-    joined = np.concatenate([first.order.astype(np.int64), later])
-    if first.clock is Clock.TIME:
-        return joined
-    return step_numbers(joined)
+    Raises
+    ------
+    InputError
+        If a start doesn't fit 64 bits.
+    """
+    ticks = {schedule.tick for schedule in schedules}
+    if None in ticks or len(ticks) == 1:
+        return list(schedules)
+    tick, found = common_divisor([schedule.tick for schedule in schedules if schedule.tick]), []
+    for schedule in schedules:
+        order, factor = np.asarray(schedule.order, dtype=np.int64), int((schedule.tick or tick) / tick)
+        if int(order.max(initial=0)) * factor > INT64_MAX:
+            raise InputError(f"the start times do not fit 64 bits in the common tick of {tick} s")
+        found.append(schedule.replace(order=order * factor, tick=tick))
+    return found
 
 
 def _end(schedule: Schedule) -> int:
@@ -301,14 +300,6 @@ def _end(schedule: Schedule) -> int:
     lasts = transfer_ticks(schedule, grouped)
     free = np.maximum.reduceat(lasts.enter + lasts.hold, lasts.offsets[:-1])[lasts.kind]
     return int((grouped.order + np.maximum(free, lasts.until_arrival)).max())
-
-
-def _joined_routes(first: Schedule, second: Schedule) -> tuple[Routes | None, int]:
-    """Return a table with the routes of both, and the number of the second schedule's first route."""
-    one, other = first.route_table, second.route_table
-    if np.array_equal(one.offsets, other.offsets) and np.array_equal(one.links, other.links):
-        return first.routes, 0
-    return Routes.joined([one, other]), len(one)
 
 
 def _joined_stats(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,15 @@ import numpy as np
 from tutti.schedules.collective import Collective
 from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
 from tutti.topologies.errors import NoSchedule, TuttiError
-from tutti.topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, joined_rows, offsets_of
+from tutti.topologies.exact import (
+    INT64_MAX,
+    BoolArray,
+    Int32Array,
+    Int64Array,
+    entries_of,
+    joined_rows,
+    offsets_of,
+)
 from tutti.topologies.kernels import kernel
 from tutti.topologies.topology import Topology
 from tutti.topologies.trees.forest import Forest, LogicalNetwork, depths
@@ -254,16 +262,15 @@ class CutLine:
     def each_chunk(self, begin: Int64Array, end: Int64Array) -> tuple[Int64Array, Int64Array]:
         """Return the chunks of intervals one by one, in their order, and the interval of each."""
         first, last = np.searchsorted(self.start, begin), np.searchsorted(self.start, end)
-        interval = np.repeat(np.arange(len(first)), last - first)
-        return first[interval] + np.arange(len(interval)) - offsets_of(last - first)[interval], interval
+        interval, place = entries_of(last - first)
+        return first[interval] + place, interval
 
     def runs(self, begin: Int64Array, end: Int64Array) -> tuple[Int32Array, Int32Array, Int64Array]:
         """Return the run of each item that an interval meets: first chunk, number of chunks, interval."""
         low, high = np.searchsorted(self.start, begin), np.searchsorted(self.start, end)
         first = np.searchsorted(self.item, np.arange(self.item[-1] + 2))  # of each item
-        met = self.item[high - 1] - self.item[low] + 1
-        interval = np.repeat(np.arange(len(met)), met)
-        which = self.item[low][interval] + np.arange(len(interval)) - offsets_of(met)[interval]
+        interval, place = entries_of(self.item[high - 1] - self.item[low] + 1)
+        which = self.item[low][interval] + place
         chunk = np.maximum(first[which], low[interval])
         count = np.minimum(first[which + 1], high[interval]) - chunk
         return chunk.astype(np.int32), count.astype(np.int32), interval

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule
+from tutti.schedules.schedule import Chunks, Clock, Schedule
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import INT64_MAX, Int32Array, Int64Array, common_divisor, frozen
 from tutti.topologies.kernels import kernel
@@ -217,19 +217,15 @@ def _route_classes(schedule: Schedule) -> tuple[Int32Array, list[list[int]]]:
     classes: dict[tuple[int, ...], int] = {}
     examples: list[list[int]] = []
     of_route = np.empty(len(table), dtype=np.int32)
-    for route, links in enumerate(_link_lists(table)):
+    all_links = table.links.tolist()
+    for route, (begin, end) in enumerate(pairwise(table.offsets.tolist())):
+        links = all_links[begin:end]
         signature = tuple(link_class.ravel()[links].tolist())
         if signature not in classes:
             classes[signature] = len(examples)
             examples.append(links)
         of_route[route] = classes[signature]
     return of_route, examples
-
-
-def _link_lists(table: Routes) -> Iterator[list[int]]:
-    links = table.links.tolist()
-    for begin, end in pairwise(table.offsets.tolist()):
-        yield links[begin:end]
 
 
 FINE_RESOLUTION = 2**30

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
+from tutti.schedules.schedule import Clock, Routes, Schedule, step_numbers
 from tutti.schedules.simulation.simulate import simulate
-from tutti.topologies.exact import INT64_MAX, FloatArray, Int32Array, Int64Array, offsets_of
+from tutti.topologies.exact import INT64_MAX, FloatArray, Int32Array, Int64Array, entries_of, offsets_of
 from tutti.topologies.kernels import kernel
 
 CUTS = (12, 4, 1)
@@ -94,11 +94,10 @@ def hop_by_hop(schedule: Schedule, most: int) -> Schedule:
     first = np.searchsorted(last, routes.offsets[:-1], side="right")[schedule.route]
     room = INT64_MAX // schedule.chunks.denominator
     cut = next((cut for cut in CUTS if cut * count.sum() <= most and cut <= room), 1)
-    row = np.repeat(np.arange(len(schedule)), count)
-    hop = first[row] + np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
-    chunks = schedule.chunks
+    row, place = entries_of(count)
+    hop = first[row] + place
     return schedule.replace(
-        chunks=Chunks(np.repeat(chunks.item, cut), np.repeat(chunks.size, cut), chunks.denominator * cut),
+        chunks=schedule.chunks.cut(cut),
         chunk=np.tile(schedule.chunk[row], cut) * cut + np.repeat(np.arange(cut), len(row)),
         route=np.tile(route_of[hop], cut),
         routes=Routes.of(list(number)),

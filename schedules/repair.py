@@ -27,7 +27,7 @@ from tutti.schedules.collective import EVERYONE
 from tutti.schedules.message_durations import messages
 from tutti.schedules.retiming import retimed
 from tutti.schedules.reversal import reverse
-from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule
+from tutti.schedules.schedule import Clock, Routes, Schedule
 from tutti.schedules.simulation.simulate import SimulationOptions, simulate
 from tutti.schedules.verify import VerificationError, verify
 from tutti.topologies.errors import InputError, NoSchedule, Unsupported
@@ -39,6 +39,7 @@ from tutti.topologies.exact import (
     Int32Array,
     Int64Array,
     IntArray,
+    entries_of,
     offsets_of,
 )
 from tutti.topologies.graphs.heaps import sift_down, sift_up
@@ -168,14 +169,11 @@ def _cut(schedule: Schedule, left: _Left, most: int) -> tuple[Schedule, Int64Arr
         return schedule, np.arange(len(schedule))
     parts = np.where(_carried(schedule, chosen), most, 1)
     first = offsets_of(parts)
-    size = np.repeat(chunks.size * most // parts, parts)
-    table = Chunks(np.repeat(chunks.item, parts), size, chunks.denominator * most)
     begin, end = first[schedule.chunk], first[schedule.chunk + schedule.counts]
     times = np.where(chosen, most, 1)
-    row = np.repeat(np.arange(len(schedule)), times)
-    part = np.arange(len(row)) - np.repeat(offsets_of(times)[:-1], times)
+    row, part = entries_of(times)
     count = (end - begin)[row] // times[row]
-    return schedule.taking(row, chunks=table, chunk=begin[row] + part * count, count=count), row
+    return schedule.taking(row, chunks=chunks.cut(parts), chunk=begin[row] + part * count, count=count), row
 
 
 class _Left(NamedTuple):

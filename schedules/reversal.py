@@ -27,7 +27,7 @@ from tutti.schedules.message_durations import messages, transfer_ticks
 from tutti.schedules.retiming import retimed
 from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule
 from tutti.topologies.errors import InputError, Unsupported
-from tutti.topologies.exact import INT64_MAX, BoolArray, Int64Array, IntArray
+from tutti.topologies.exact import INT64_MAX, BoolArray, Int64Array, IntArray, entries_of
 from tutti.topologies.topology import Topology
 from tutti.topologies.transforms import transpose
 
@@ -64,6 +64,10 @@ def reverse(schedule: Schedule, topology: Topology | None = None) -> Schedule:
     rows, order = _backwards(schedule)
     chunks, chunk = _reversed_items(schedule)
     reduce, unit = _reversed_reduce(schedule), schedule.collective.unit_of_reverse
+    routes = schedule.routes
+    if routes is not None:  # route r stays route r, with its links reversed
+        route, place = entries_of(np.diff(routes.offsets))
+        routes = Routes(routes.offsets, routes.links[routes.offsets[route + 1] - 1 - place])
     turned = schedule.replace(
         topology=where,
         collective=what,
@@ -73,7 +77,7 @@ def reverse(schedule: Schedule, topology: Topology | None = None) -> Schedule:
         order=order,
         count=None if schedule.count is None else schedule.count[rows],
         reduce=None if reduce is None else reduce[rows],
-        routes=_reversed_routes(schedule),
+        routes=routes,
         size=None if schedule.size is None else schedule.size / unit,
         claims={name: value * (1 if name == "tl_steps" else unit) for name, value in schedule.claims.items()},
     )
@@ -158,16 +162,6 @@ def _reversed_reduce(schedule: Schedule) -> BoolArray | None:
             )
         return ~schedule.reduce
     return np.ones(rows, dtype=bool) if kind.reverse.is_combining else None
-
-
-def _reversed_routes(schedule: Schedule) -> Routes | None:
-    """Return the routes with reversed link lists; route r stays route r."""
-    if schedule.routes is None:
-        return None
-    offsets, links = schedule.routes.offsets, schedule.routes.links
-    lengths = np.diff(offsets)
-    within = np.arange(len(links)) - np.repeat(offsets[:-1], lengths)
-    return Routes(offsets, links[np.repeat(offsets[1:] - 1, lengths) - within])
 
 
 def useful_transfers(chunk: IntArray, source: IntArray, target: IntArray, wanted: BoolArray) -> BoolArray:

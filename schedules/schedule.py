@@ -109,6 +109,17 @@ class Chunks:
         """int64 (chunks + 1,): running total of sizes; the size of a run is a difference of two."""
         return offsets_of(self.size)
 
+    def cut(self, parts: int | IntArray) -> Chunks:
+        """Return the table with each chunk in equal parts, if none is a copy.
+
+        `parts` is the number for all, or int (chunks,): the number for each, which divides the largest.
+        """
+        many = np.broadcast_to(parts, len(self))
+        scale = int(many.max(initial=1))
+        return Chunks(
+            np.repeat(self.item, many), np.repeat(self.size * (scale // many), many), self.denominator * scale
+        )
+
     @classmethod
     def even(cls, collective: Collective, per_item: int = 1) -> Chunks:
         """Return `per_item` equal chunks for every item.
@@ -337,12 +348,32 @@ class Schedule:
         return self.replace(**taken, **changes)
 
     def transfers(self) -> pd.DataFrame:
-        """Return a data frame with one row for each transfer."""
-        return resolve_name("tutti.schedules.frames:transfer_frame")(self)
+        """Return a data frame with one row for each transfer, in table order.
+
+        Columns: ``order`` (the comm step, or seconds in the time clock; none in a flow), ``source`` and
+        ``target`` (nodes), ``links`` (numbers, with spaces), ``chunk`` (the first), ``count``, ``share`` (of
+        M, a float) and ``reduce``.
+        """
+        import pandas as pd  # slow to import
+
+        names = [" ".join(map(str, links)) for links in self.route_table.lists]
+        order, unit = self.order, 1 if self.tick is None else float(self.tick)
+        return pd.DataFrame(
+            {
+                **({} if order is None else {"order": order * unit}),
+                "source": self.source,
+                "target": self.target,
+                "links": np.array(names, dtype=object)[self.route],
+                "chunk": self.chunk,
+                "count": self.counts,
+                "share": self.load / self.chunks.denominator,
+                "reduce": self.adds,
+            }
+        )
 
     def messages(self, size: Fraction | int | str) -> pd.DataFrame:
         """Return a data frame of messages at a size: which link each holds, from when to when, in seconds."""
-        return resolve_name("tutti.schedules.frames:message_frame")(self, size)
+        return resolve_name("tutti.schedules.simulation.pipelining:message_frame")(self, size)
 
 
 def joined_counts(parts: Sequence[Schedule]) -> Int32Array | None:

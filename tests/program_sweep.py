@@ -21,11 +21,9 @@ from tutti.schedules.collective import collective
 from tutti.schedules.method import first_seeds
 from tutti.schedules.programs.interpreter import judge
 from tutti.schedules.programs.lowering import lower
-from tutti.schedules.programs.msccl.files import MscclOptions, lowered
-from tutti.schedules.programs.msccl.printer import to_xml
+from tutti.schedules.programs.msccl.files import MscclOptions, lowered, to_xml
 from tutti.schedules.programs.msccl.reader import from_xml
-from tutti.schedules.programs.mscclpp.files import PlanOptions, plan_of
-from tutti.schedules.programs.mscclpp.printer import Misfit
+from tutti.schedules.programs.mscclpp.files import Misfit, PlanOptions, plan_of
 from tutti.schedules.programs.mscclpp.reader import from_plan
 from tutti.schedules.schedule import Schedule
 from tutti.topologies import InputError, NoSchedule, Unsupported, parse_topology

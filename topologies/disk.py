@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
 from tutti.topologies.errors import InputError
 from tutti.topologies.units import format_size
@@ -19,7 +19,7 @@ from tutti.topologies.units import format_size
 MOST_TEXT = 2**30
 """Most bytes of a text that is read: a network of ten million links has as many. Larger files are refused."""
 DRAFTS = ".*.part"
-"""Pattern of the names of drafts, those of `schedules.files.schedule_file.write_whole` too."""
+"""Pattern of the names of drafts, those of `write_whole` too."""
 
 
 @contextmanager
@@ -70,6 +70,63 @@ def writing(path: Path | str) -> Iterator[None]:
         yield
     except OSError as error:
         raise InputError(f"{path}: can't be written: {error.strerror or error}") from None
+
+
+def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
+    """Write a file completely or not at all; a device or pipe is written to, not replaced.
+
+    Raises
+    ------
+    InputError
+        If it can't be written.
+    """
+    special = path.exists() and not path.is_file()
+    draft = path if special else path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with writing(path):
+            with draft.open("wb") as file:
+                write(file)
+            if not special:
+                draft.replace(path)
+    finally:
+        if not special:
+            with suppress(OSError):  # the error that matters is already raised
+                draft.unlink(missing_ok=True)
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a file as `write_whole`."""
+    write_whole(path, lambda file: file.write(data))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file as `write_whole`, in UTF-8."""
+    write_bytes(path, text.encode())
+
+
+def check_place(path: Path, source: Path | str | None = None) -> None:
+    """Refuse a path where no file can be written, as far as this is known beforehand.
+
+    Parameters
+    ----------
+    path
+        The file.
+    source
+        The file that it is made from, or any other text.
+
+    Raises
+    ------
+    InputError
+        If it is a directory, is in no writable directory, or is the file that it is made from.
+    """
+    if path.is_dir():
+        raise InputError(f"{path}: can't be written: Is a directory")
+    if not path.parent.is_dir():
+        raise InputError(f"{path}: can't be written: no directory {path.parent}")
+    if not os.access(path.parent, os.W_OK):
+        raise InputError(f"{path}: can't be written: no permission to write in {path.parent}")
+    if source is not None and path.exists() and path.resolve() == Path(source).resolve():
+        raise InputError(f"{path}: is the input file; write to another file")
 
 
 def check_length(path: Path | str, length: int, most: float) -> None:

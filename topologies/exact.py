@@ -52,6 +52,19 @@ def offsets_of(lengths: npt.ArrayLike) -> Int64Array:
     return offsets
 
 
+def entries_of(lengths: npt.ArrayLike) -> tuple[Int64Array, Int64Array]:
+    """Return the row of each entry in rows of these lengths, and its place in the row.
+
+    Examples
+    --------
+    >>> [column.tolist() for column in entries_of([2, 0, 3])]
+    [[0, 0, 2, 2, 2], [0, 1, 0, 1, 2]]
+    """
+    counts = np.asarray(lengths)
+    row = np.repeat(np.arange(len(counts)), counts)
+    return row, np.arange(len(row)) - offsets_of(counts)[row]
+
+
 def common_divisor(values: Iterable[Fraction]) -> Fraction:
     """Return the greatest number of which all these positive ones are whole multiples.
 

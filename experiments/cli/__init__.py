@@ -114,7 +114,7 @@ def _execute(words: Sequence[str]) -> int:
         return _complain(str(error), Exit.NO_SCHEDULE)
     except TuttiError as error:
         from tutti.schedules.execution.transport import Failure
-        from tutti.schedules.programs.faults import ProgramError
+        from tutti.schedules.programs.interpreter import ProgramError
         from tutti.schedules.verify import VerificationError
 
         wrong = isinstance(error, VerificationError | ProgramError | Failure)

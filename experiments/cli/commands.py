@@ -39,7 +39,7 @@ COLLECTIVES: tuple[str, ...] = get_args(CollectiveName)
 """The same names as `schedules.collective.KINDS`, which takes a second to import."""
 Transport = Literal["shm", "mpi", "nccl"]
 DataType = Literal["float32", "float64", "int32", "int64"]
-"""The same names as `schedules.execution.data.DTYPES`."""
+"""The same names as `schedules.execution.session.DTYPES`."""
 MAKE, USE, COMPARE, LOOK, ASK = (
     "make schedules",
     "check, time, draw and use schedules",
@@ -136,7 +136,7 @@ class CollectiveOptions(Command):
         InputError
             If the options do not fit each other or the topology.
         """
-        from tutti.schedules.dimensions import asked_collective, is_dimensions
+        from tutti.schedules.collective import asked_collective, is_dimensions
 
         shards = None if self.shards is None else _numbers(self.shards, "--shards")
         listed = self.groups is not None and not is_dimensions(self.groups)

@@ -20,9 +20,9 @@ from tutti.experiments.cli.commands import ExecCommand, FitCommand, ProfileComma
 from tutti.experiments.cli.output import SHOWN, console, print_answer, print_fields, print_json, print_table
 from tutti.experiments.cli.programs import read_program
 from tutti.experiments.printable import complaint, printable, remark, say
-from tutti.schedules.execution.launch import OverSharedMemory, run
 from tutti.schedules.execution.profiling import predicted, profile, tasks_of
-from tutti.schedules.execution.session import RepeatTimes, SessionTask, Settings, fifo_bytes, play, reaches
+from tutti.schedules.execution.session import RepeatTimes, SessionTask, Settings, fifo_bytes, play
+from tutti.schedules.execution.shared_memory import OverSharedMemory, run
 from tutti.schedules.execution.transport import Failure
 from tutti.schedules.files.schedule_file import check_place
 from tutti.schedules.programs.program import Program
@@ -231,7 +231,7 @@ def _checked(tasks: Sequence[SessionTask], arguments: RankOptions) -> Sequence[S
     needed = MOST.copies * max(sum(task.memory(rank) for rank in here) for task in tasks)
     if needed > (free := psutil.virtual_memory().available):
         raise InputError(f"{format_size(needed)} of memory are needed here, and {format_size(free)} are free")
-    remote = [task.program.name for task in tasks if reaches(task.program)]
+    remote = [task.program.name for task in tasks if task.program.remote.any()]
     if remote and arguments.transport != "shm":
         raise InputError(f"{remote[0]}: ranks reach into each other's memory, which takes --transport shm")
     return tasks

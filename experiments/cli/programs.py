@@ -29,9 +29,8 @@ from tutti.schedules.files.schedule_file import (
     read_schedule,
     write_schedule,
 )
-from tutti.schedules.programs.faults import ProgramError
 from tutti.schedules.programs.formats import FORMATS, find_format
-from tutti.schedules.programs.interpreter import Judgement, judge
+from tutti.schedules.programs.interpreter import Judgement, ProgramError, judge
 from tutti.schedules.programs.lowering import lower
 from tutti.schedules.programs.msccl.files import depth_of, judge_algo
 from tutti.schedules.programs.msccl.flavours import MSCCL, RCCL

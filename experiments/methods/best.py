@@ -31,13 +31,12 @@ import numpy as np
 
 from tutti.experiments.methods.calling import CallingOptions
 from tutti.models.bounds import Bound, FoundBounds, each_bound, own_bounds
-from tutti.schedules.by_groups import by_groups, limited
 from tutti.schedules.collective import Kind
 from tutti.schedules.compose import from_allgather
+from tutti.schedules.groups import by_groups, limited, parts_of, together
 from tutti.schedules.method import Method, Problem
 from tutti.schedules.schedule import Schedule
 from tutti.schedules.simulation.pipelining import best_slices
-from tutti.schedules.together import parts_of, together
 from tutti.schedules.verify import verify_answer
 from tutti.topologies.apart import Apart
 from tutti.topologies.errors import InputError, Interrupted, NoSchedule, TuttiError, Unsupported

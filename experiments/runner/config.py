@@ -66,7 +66,7 @@ class PartTable(Table):
 class CollectiveTable(PartTable):
     """``[[collective]]``: what to do, at which sizes M; ``kind = "mixed"`` has `parts`, each with a `size`.
 
-    `groups` may be a text, by dimensions (`schedules.dimensions`). Without `sizes` M is the largest `size` of
+    `groups` may be a text, by dimensions (`schedules.collective`). Without `sizes` M is the largest `size` of
     the parts or dimensions, or the largest row of a matrix of bytes.
     """
 

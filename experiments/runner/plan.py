@@ -42,8 +42,7 @@ from tutti.experiments.runner.manifest import task_key
 from tutti.experiments.runner.results import current_row, to_table
 from tutti.experiments.runner.study import Document, Outcomes, Row, Study, TaskOutcome, matches
 from tutti.experiments.runner.tasks import SynthesisTask, topology_digest
-from tutti.schedules.collective import Collective, Kind, concurrent
-from tutti.schedules.dimensions import asked_collective
+from tutti.schedules.collective import Collective, Kind, asked_collective, concurrent
 from tutti.schedules.method import Method, Problem, first_seeds
 from tutti.topologies.errors import InputError, suggestion
 from tutti.topologies.exact import INT64_MAX

@@ -42,12 +42,12 @@ from tutti.schedules.capabilities import Capabilities
 from tutti.schedules.collective import EVERYONE, Collective, Kind
 from tutti.schedules.compose import BY_ALLGATHER, compose_allreduce, from_allgather
 from tutti.schedules.estimates import shard_seconds
+from tutti.schedules.groups import together
 from tutti.schedules.message_durations import sizes_of, tick_of
 from tutti.schedules.method import Method, Problem
 from tutti.schedules.retiming import ends, retimed
 from tutti.schedules.reversal import reverse
 from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule
-from tutti.schedules.together import together
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import Int64Array
 from tutti.topologies.kernels import now
@@ -231,7 +231,7 @@ def _mixed(
     """Return the schedule of a mixed collective (2023 version, VI-E) that ends first of those tried.
 
     Each part is made separately, in chunks of about the same size; then all are combined
-    (`schedules.together`).
+    (`schedules.groups`).
 
     Parameters
     ----------

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from tutti.schedules.execution.fifos import ROOM, Fifo, Fifos, fifo_of, name_of
-from tutti.schedules.execution.transport import Array, Patience, Transport
-from tutti.schedules.programs.layout import BufferLayout
-from tutti.schedules.programs.program import Op, Program
-from tutti.topologies.exact import NONE
+from tutti.schedules.execution.transport import (
+    ROOM,
+    Array,
+    Fifo,
+    Fifos,
+    Patience,
+    Transport,
+    fifo_of,
+    name_of,
+)
+from tutti.schedules.programs.program import Address, Op, Program
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +99,15 @@ class Executor:
         self.width = fifos.slice_of(elements, self.dtype.itemsize)
         self.passes = -(-elements // self.width)
         self._played = 0
-        rings = {
+        self._rings = {
             fifo: Ring(fifo, transport.ring(fifo).view(self.dtype), sum(units), ROOM.depth * len(units))
             for fifo, units in zip(fifos.fifos, fifos.units, strict=True)
             if rank in (fifo.source, fifo.target)
         }
-        self.blocks = _Loader(program, rank, rings, memories, elements).blocks()
+        self._rows = {owner: memory.reshape(-1, elements) for owner, memory in memories.items()}
+        self._filled: dict[tuple[Fifo, bool], int] = {}
+        bounds = program.begin[slice(program.first_block[rank], program.first_block[rank + 1] + 1)].tolist()
+        self.blocks = [list(map(self._bound, range(*block))) for block in pairwise(bounds)]
 
     def run(self, patience: Patience) -> None:
         """Play the program once.
@@ -122,6 +131,35 @@ class Executor:
             else:
                 patience.wait(self._why)
         self._played += self.passes
+
+    def _bound(self, number: int) -> BoundInstruction:
+        """Return an instruction of the rank with the memory that it uses."""
+        program, one = self.program, self.program.instruction(number)
+        source_owner, target_owner = (int(owner[number]) for owner in program.memory_of)
+        puts = takes = writes = None
+        reads: tuple[Any, ...] = ()
+        if one.op.sends or one.op is Op.SIGNAL:
+            puts = self._end(fifo_of(program, number, sends=True), one.length, sends=True)
+        if one.op.receives or one.op is Op.WAIT:
+            takes = self._end(fifo_of(program, number, sends=False), one.length, sends=False)
+        if one.op.reads:
+            reads = (self._memory(source_owner, one.source, one.length),)
+        if one.op.writes:
+            writes = self._memory(target_owner, one.target, one.length)
+        if one.op is Op.REDUCE:
+            reads = (writes, *reads)
+        waits = program.waits[program.wait_begin[number] : program.wait_begin[number + 1]]
+        return BoundInstruction(number, reads, writes, takes, puts, tuple(waits.tolist()))
+
+    def _memory(self, owner: int, place: Address, length: int) -> Array:
+        begin = int(self.program.layout.base[owner, place.buffer]) + place.offset
+        return self._rows[owner][begin : begin + length]
+
+    def _end(self, fifo: Fifo, length: int, *, sends: bool) -> FifoAccess:
+        length = 0 if fifo.signals else length
+        offset = self._filled.get((fifo, sends), 0)
+        self._filled[fifo, sends] = offset + length
+        return FifoAccess(self._rings[fifo], offset, length)
 
     def _perform(self, turn: _Turn) -> bool:
         """Do a block's next instruction if it can be done."""
@@ -199,55 +237,3 @@ class _Turn:
         if self.position == len(self.steps):
             self.position = 0
             self.number += 1
-
-
-class _Loader:
-    """Makes the steps of a rank."""
-
-    def __init__(
-        self, program: Program, rank: int, rings: dict[Fifo, Ring], memories: dict[int, Array], elements: int
-    ) -> None:
-        self._program, self._rank, self._rings = program, rank, rings
-        self._rows = {owner: memory.reshape(-1, elements) for owner, memory in memories.items()}
-        self._base = BufferLayout.of(program).base
-        self._filled: dict[tuple[Fifo, bool], int] = {}
-
-    def blocks(self) -> list[list[BoundInstruction]]:
-        first, last = self._program.first_block[self._rank : self._rank + 2].tolist()
-        bounds = self._program.begin[first : last + 1].tolist()
-        return [
-            [self._step(number) for number in range(begin, end)] for begin, end in itertools.pairwise(bounds)
-        ]
-
-    def _step(self, number: int) -> BoundInstruction:
-        program = self._program
-        op, *row = (int(column[number]) for column in program.code)
-        source_buffer, source_offset, target_buffer, target_offset, length, to, origin, _ = row
-        kind = Op(op)
-        puts = takes = None
-        if kind.sends or kind is Op.SIGNAL:
-            puts = self._end(fifo_of(program, number, sends=True), length, sends=True)
-        if kind.receives or kind is Op.WAIT:
-            takes = self._end(fifo_of(program, number, sends=False), length, sends=False)
-        between = puts is not None or takes is not None
-        reads: tuple[Any, ...] = ()
-        writes = None
-        if kind.reads:
-            reads = (self._memory(NONE if between else origin, source_buffer, source_offset, length),)
-        if kind.writes:
-            writes = self._memory(NONE if between else to, target_buffer, target_offset, length)
-        if kind is Op.REDUCE:
-            reads = (writes, *reads)
-        waits = program.waits[program.wait_begin[number] : program.wait_begin[number + 1]]
-        return BoundInstruction(number, reads, writes, takes, puts, tuple(waits.tolist()))
-
-    def _memory(self, owner: int, buffer: int, offset: int, length: int) -> Array:
-        owner = self._rank if owner == NONE else owner
-        begin = int(self._base[owner, buffer]) + offset
-        return self._rows[owner][begin : begin + length]
-
-    def _end(self, fifo: Fifo, length: int, *, sends: bool) -> FifoAccess:
-        length = 0 if fifo.signals else length
-        offset = self._filled.get((fifo, sends), 0)
-        self._filled[fifo, sends] = offset + length
-        return FifoAccess(self._rings[fifo], offset, length)

@@ -14,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tutti.schedules.collective import Kind
-from tutti.schedules.execution.fifos import Fifo
-from tutti.schedules.execution.transport import Array, Patience, bytes_of
+from tutti.schedules.execution.transport import Array, Fifo, Patience
 from tutti.schedules.programs.program import Program
 from tutti.topologies.errors import InputError, installing
 
@@ -70,14 +69,16 @@ class Mpi:
 
     def sent(self, fifo: Fifo, slot: Array) -> None:
         """Send the message."""
-        self._sends[fifo].append(self._communicator.Isend(bytes_of(slot), fifo.target, self._tags[fifo]))
+        content = slot.reshape(-1).view(np.uint8)
+        self._sends[fifo].append(self._communicator.Isend(content, fifo.target, self._tags[fifo]))
 
     def there(self, fifo: Fifo, slot: Array) -> bool:
         """Request the next message, and return whether it has arrived."""
         if fifo in self._come:
             return True
         if fifo not in self._receives:
-            self._receives[fifo] = self._communicator.Irecv(bytes_of(slot), fifo.source, self._tags[fifo])
+            content = slot.reshape(-1).view(np.uint8)
+            self._receives[fifo] = self._communicator.Irecv(content, fifo.source, self._tags[fifo])
         if not self._receives[fifo].Test():
             return False
         self._come.add(fifo)
@@ -126,6 +127,12 @@ class MpiCollectives:
             return None
         root = what.root or 0
         at_root = target if c.rank == root else None
+
+        def broadcast() -> None:
+            if c.rank == root:
+                np.copyto(target, source)
+            c.Bcast(target, root=root)
+
         calls: dict[Kind, Callable[[], object]] = {
             Kind.ALLGATHER: lambda: c.Allgather(source, target),
             Kind.REDUCE_SCATTER: lambda: c.Reduce_scatter_block(source, target),
@@ -134,11 +141,6 @@ class MpiCollectives:
             Kind.ALL_TO_ALL: lambda: c.Alltoall(source, target),
             Kind.GATHER: lambda: c.Gather(source, at_root, root=root),
             Kind.SCATTER: lambda: c.Scatter(source if c.rank == root else None, target, root=root),
-            Kind.BROADCAST: lambda: self._broadcast(source, target, root),
+            Kind.BROADCAST: broadcast,
         }
         return calls[what.kind]
-
-    def _broadcast(self, source: Array, target: Array, root: int) -> None:
-        if self._communicator.rank == root:
-            np.copyto(target, source)
-        self._communicator.Bcast(target, root=root)

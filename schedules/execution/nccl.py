@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import os
 import time
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from tutti.schedules.execution.data import RankData
-from tutti.schedules.execution.fifos import Fifo, fifo_of
-from tutti.schedules.execution.session import RepeatTimes, SessionTask, Settings
-from tutti.schedules.programs.layout import BufferLayout
-from tutti.schedules.programs.program import Buffer, Op, Program, table_of
+from tutti.schedules.execution.session import RankData, RepeatTimes, SessionTask, Settings
+from tutti.schedules.programs.program import Buffer, Op, Program
+from tutti.schedules.programs.serial import longest_paths, needs, senders, serial_order
 from tutti.topologies.errors import InputError
+from tutti.topologies.exact import NONE
 
 
 @dataclass
@@ -49,46 +47,22 @@ def rounds(program: Program) -> list[Round]:
     Raises
     ------
     InputError
-        If the program waits forever, or has signals.
+        As `serial_order`, or if the program has signals.
     """
-    code, done = program.code, np.zeros(len(program), dtype=bool)
-    if np.isin(code.op, (Op.SIGNAL, Op.WAIT)).any():
+    if np.isin(program.code.op, (Op.SIGNAL, Op.WAIT)).any():
         raise InputError(f"{program.name}: signals have no rounds")
-    following = program.begin[:-1].copy()
-    come: dict[Fifo, list[int]] = defaultdict(list)
-    takers: dict[Fifo, list[int]] = defaultdict(list)
-    for number in np.flatnonzero(table_of("receives")[code.op]).tolist():
-        takers[fifo_of(program, number, sends=False)].append(number)
-    played: list[Round] = []
-    while not done.all():
-        now = Round()
-        while ready := [
-            int(n) for n in following[following < program.begin[1:]] if _free(program, n, done, come)
-        ]:
-            for number in ready:
-                now.local.append(number)
-                done[number] = True
-                following[program.block_of[number]] += 1
-                if Op(code.op[number]).receives:
-                    come[fifo_of(program, number, sends=False)].pop(0)
-        sent = [number for number in now.local if Op(code.op[number]).sends]
-        if not now.local:
-            stuck = program.place(int(following[following < program.begin[1:]][0]))
-            raise InputError(f"{program.name}: {stuck} waits forever")
-        for number in sent:
-            fifo = fifo_of(program, number, sends=True)
-            taker = takers[fifo].pop(0)
-            now.messages.append((number, taker))
-            come[fifo].append(taker)
-        played.append(now)
+    sent = senders(program)
+    receives = np.flatnonzero(sent != NONE)
+    taker = dict(zip(sent[receives].tolist(), receives.tolist(), strict=True))
+    before, after, messages = needs(program, sent)
+    number = longest_paths(len(program), before, after, messages)
+    played = [Round() for _ in range(int(number.max(initial=-1)) + 1)]
+    for step in serial_order(program, sent).tolist():
+        now = played[number[step]]
+        now.local.append(step)
+        if step in taker:
+            now.messages.append((step, taker[step]))
     return played
-
-
-def _free(program: Program, number: int, done: np.ndarray, come: dict[Fifo, list[int]]) -> bool:
-    waits = program.waits[program.wait_begin[number] : program.wait_begin[number + 1]]
-    if not done[waits].all():
-        return False
-    return not Op(program.code.op[number]).receives or bool(come[fifo_of(program, number, sends=False)])
 
 
 def world() -> Any:
@@ -136,12 +110,12 @@ class Player:
     ) -> None:
         self._program, self._rank, self._memory = program, rank, memory
         self._elements, self._copy = elements, copy
-        self._base = BufferLayout.of(program).base[rank].tolist()
+        self._base = program.layout.base[rank].tolist()
         self._come: dict[int, Any] = {}
 
     def work(self, now: Round) -> dict[int, Any]:
         """Do the instructions before a round's messages; return the packet of each send."""
-        own = self._program.rank[self._program.block_of]
+        own = self._program.own
         packets = {number: self._do(number) for number in now.local if own[number] == self._rank}
         return {number: packet for number, packet in packets.items() if packet is not None}
 
@@ -190,11 +164,10 @@ def play(distributed: Any, tasks: Sequence[SessionTask], settings: Settings) -> 
 
 
 def _play(distributed: Any, task: SessionTask, settings: Settings) -> RepeatTimes:
-    import numpy as np
     import torch
 
     rank, played = distributed.get_rank(), rounds(task.program)
-    data = RankData(task.program, task.layout, rank, task.elements, task.dtype, settings.seed)
+    data = RankData(task.program, rank, task.elements, task.dtype, settings.seed)
     start = np.full(task.memory(rank) // task.itemsize, 127, dtype=task.dtype)  # no datum is as large
     data.part(start, Buffer.INPUT)[:] = data.input()
     due, seconds = data.output(), []
@@ -207,7 +180,7 @@ def _play(distributed: Any, task: SessionTask, settings: Settings) -> RepeatTime
         began = time.perf_counter()
         for now in played:
             packets, code = player.work(now), task.program.code
-            own = task.program.rank[task.program.block_of]
+            own = task.program.own
             calls = []
             for send, take in now.messages:
                 if own[send] == rank:

@@ -2,21 +2,33 @@
 
 The executor writes a message into its slot of the FIFO's ring and calls `sent`. At the other end it reads the
 slot once `there` returns true, and calls `taken`. These calls never wait; the executor tries again later.
+
+A program is played in *passes*: pass k moves the k-th *slice* of every unit. Messages are therefore small
+enough for FIFOs of bounded memory. A block can begin a slice while others still do the previous one, as in
+MSCCL's interpreter. Slices are disjoint, so passes have no hazards between them.
+
+A FIFO has room for all messages of `ROOM.depth` passes. That is enough for every program that ends with
+unbounded FIFOs: in the oldest unfinished pass, everything in a FIFO before a message belongs to that pass,
+and fits.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from tutti.schedules.execution.fifos import Fifo
+from tutti.schedules.programs.program import Op, Program
+from tutti.schedules.programs.serial import senders
 from tutti.topologies.errors import TuttiError
+from tutti.topologies.exact import NONE
 
 Array = npt.NDArray[Any]
 
@@ -37,6 +49,82 @@ class Waiting(NamedTuple):
 WAITING = Waiting(looks=50, awake=2e-3, nap=1e-4)
 
 _yield: Callable[[], None] = getattr(os, "sched_yield", partial(time.sleep, 0))
+
+
+class FifoRoom(NamedTuple):
+    """The size of FIFOs."""
+
+    depth: int
+    """Number of passes whose messages a FIFO can hold. A larger value uses more memory."""
+    pass_bytes: int
+    """Most bytes of one pass in a FIFO. With a smaller value, ranks on one core switch more often."""
+    total_bytes: int
+    """Largest number of bytes of all FIFOs."""
+
+
+ROOM = FifoRoom(depth=2, pass_bytes=2**23, total_bytes=2**30)
+
+
+class Fifo(NamedTuple):
+    """A FIFO, or the signals from one rank to another, which are messages without data."""
+
+    source: int
+    target: int
+    channel: int
+    signals: bool = False
+
+
+@dataclass(frozen=True)
+class Fifos:
+    """The FIFOs of a program, with a row of `units` for each.
+
+    Parameters
+    ----------
+    fifos
+        The FIFOs in ascending order.
+    units
+        The units of each message that a pass puts into each FIFO.
+    """
+
+    fifos: tuple[Fifo, ...]
+    units: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(cls, program: Program) -> Fifos:
+        """Return the FIFOs of a program.
+
+        Raises
+        ------
+        InputError
+            As `senders`.
+        """
+        units: dict[Fifo, list[int]] = defaultdict(list)
+        sent = senders(program, signals=True)
+        for number in np.unique(sent[sent != NONE]).tolist():
+            fifo = fifo_of(program, number, sends=True)
+            units[fifo].append(0 if fifo.signals else int(program.code.length[number]))
+        fifos = tuple(sorted(units))
+        return cls(fifos, tuple(tuple(units[fifo]) for fifo in fifos))
+
+    def slice_of(self, elements: int, itemsize: int) -> int:
+        """Return how many of the `elements` of a unit, of `itemsize` bytes each, a pass moves."""
+        most = max(map(sum, self.units), default=0)
+        total = ROOM.depth * sum(map(sum, self.units))
+        fits = min(ROOM.pass_bytes // max(most, 1), ROOM.total_bytes // max(total, 1)) // itemsize
+        return max(1, min(elements, fits))
+
+
+def fifo_of(program: Program, number: int, *, sends: bool) -> Fifo:
+    """Return the FIFO that an instruction sends into, or receives from."""
+    code, rank = program.code, int(program.own[number])
+    ends = (rank, int(code.to[number])) if sends else (int(code.origin[number]), rank)
+    return Fifo(*ends, int(code.channel[number]), code.op[number] in (Op.SIGNAL, Op.WAIT))
+
+
+def name_of(fifo: Fifo) -> str:
+    """Return the name of a FIFO for people."""
+    what = "the signals" if fifo.signals else "the FIFO"
+    return f"{what} from rank {fifo.source} to {fifo.target} on channel {fifo.channel}"
 
 
 class Failure(TuttiError):
@@ -70,11 +158,6 @@ class Transport(Protocol):
 
     def memories(self) -> list[npt.NDArray[np.uint8]] | None:
         """Return the memory of each rank if a rank can access all, otherwise None."""
-
-
-def bytes_of(slot: Array) -> npt.NDArray[np.uint8]:
-    """Return a slot as bytes, not copied."""
-    return slot.reshape(-1).view(np.uint8)
 
 
 class Patience:

@@ -24,11 +24,14 @@ from pathlib import Path
 from typing import Any
 
 from tutti.schedules.files.document import FORMAT, KEYS, TRANSFER_COLUMNS, from_document, to_document
+from tutti.schedules.method import NoOptions
 from tutti.schedules.schedule import Clock, Schedule
+from tutti.topologies.disk import write_text
 from tutti.topologies.errors import InputError, suggestion, within
 from tutti.topologies.files import read_text
 from tutti.topologies.units import exact_number
 
+OPTIONS = NoOptions
 _DEFAULTS = {"format": FORMAT, "clock": str(Clock.STEP), "chunks": 1}
 _INTEGER = re.compile(r"-?[0-9]{1,20}")
 _TRUTH = {"true": True, "1": True, "false": False, "0": False}
@@ -66,6 +69,18 @@ def to_csv(schedule: Schedule) -> str:
     header = [f"# {key}: {json.dumps(value)}" for key, value in document.items() if value != {}]
     rows = zip(*([json.dumps(value) for value in column] for column in columns.values()), strict=True)
     return "\n".join([*header, ",".join(columns), *map(",".join, rows)]) + "\n"
+
+
+def write(schedule: Schedule, path: Path, options: NoOptions) -> dict[str, Any]:
+    """Write a schedule.
+
+    Raises
+    ------
+    InputError
+        If the file can't be written.
+    """
+    write_text(path, to_csv(schedule))
+    return {"transfers": len(schedule)}
 
 
 def _header(lines: Iterable[str], where: str) -> dict[str, Any]:

@@ -222,7 +222,11 @@ def schedule_of(header: Any, columns: Columns, where: str, lines: Sequence[int] 
     for key in needed:
         if key not in header:
             raise InputError(f"{where}: no key '{key}'")
-    topology = _topology(header["topology"], where)
+    given = header["topology"]
+    if isinstance(given, str):
+        topology = within(where, lambda: parse_topology(given))
+    else:
+        topology = within(f"{where}: topology", lambda: from_node_link(given))
     what = read_collective(header["collective"], topology, f"{where}: collective")
     value = header["clock"]
     clocks = [str(clock) for clock in Clock]
@@ -505,12 +509,6 @@ def collective_document(what: Collective) -> dict[str, Any]:
             "rows": matrix.amounts.tolist(),
         }
     return document
-
-
-def _topology(value: Any, where: str) -> Topology:
-    if isinstance(value, str):
-        return within(where, lambda: parse_topology(value))
-    return within(f"{where}: topology", lambda: from_node_link(value))
 
 
 def read_collective(value: Any, topology: Topology, where: str) -> Collective:

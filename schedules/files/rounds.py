@@ -311,8 +311,10 @@ class RoundWriter:
         self.path, self.draft = path, path.with_name(f".{path.name}.part")
         self.row_bytes = table.cells.dtype.itemsize * table.topology.num_links
         self.width = table.cells.dtype
+        none, no_steps = frozen([], np.int32), frozen([], np.uint16)
+        where = (table.topology, table.collective, Clock.STEP, table.chunks)
         header = {
-            _SCHEDULE: header_of(_frame(table)),
+            _SCHEDULE: header_of(Schedule(*where, none, none, no_steps)),
             _CHUNKS: len(table.chunks) // len(table.collective.items),
             _MADE: dict(made),
         }
@@ -384,14 +386,6 @@ def read_rounds(path: Path | str) -> RoundTable:
         raise InputError(f"{path}: damaged: its last round is cut off")
     cells = np.memmap(path, width, "r", begin, (rounds, links)) if rounds else np.zeros((0, links), width)
     return RoundTable(frame.topology, frame.collective, frame.chunks, cells)
-
-
-def _frame(table: RoundTable) -> Schedule:
-    """Return a schedule without transfers, whose header is written."""
-    none = frozen([], np.int32)
-    return Schedule(
-        table.topology, table.collective, Clock.STEP, table.chunks, none, none, frozen([], np.uint16)
-    )
 
 
 def _read_frame(header: Any, per_item: Any, listed: int, where: str) -> Schedule:

@@ -11,13 +11,11 @@ identifies a schedule's content and names its file.
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import hashlib
 import io
 import json
 import math
-import os
 import struct
 import zipfile
 import zlib
@@ -41,7 +39,7 @@ from tutti.schedules.files.document import (
 )
 from tutti.schedules.files.rounds import SUFFIX
 from tutti.schedules.schedule import Schedule
-from tutti.topologies.disk import writing
+from tutti.topologies.disk import check_place, write_text, write_whole
 from tutti.topologies.errors import InputError
 from tutti.topologies.files import MOST_TEXT, check_length, exact_json, opened
 
@@ -131,6 +129,7 @@ __all__ = [
     "read_schedule",
     "to_document",
     "write_schedule",
+    "write_text",
     "write_whole",
 ]
 
@@ -170,33 +169,6 @@ def schedule_bytes(schedule: Schedule, name: str) -> bytes:
     return file.getvalue()
 
 
-def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Write a file completely or not at all; a device or pipe is written to, not replaced.
-
-    Raises
-    ------
-    InputError
-        If it can't be written.
-    """
-    special = path.exists() and not path.is_file()
-    draft = path if special else path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with writing(path):
-            with draft.open("wb") as file:
-                write(file)
-            if not special:
-                draft.replace(path)
-    finally:
-        if not special:
-            with contextlib.suppress(OSError):  # the error that matters is already raised
-                draft.unlink(missing_ok=True)
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a text file as `write_whole`, in UTF-8."""
-    write_whole(path, lambda file: file.write(text.encode()))
-
-
 def check_target(path: Path | str) -> None:
     """Refuse a name that `write_schedule` could not write to, as far as this is known beforehand.
 
@@ -208,31 +180,6 @@ def check_target(path: Path | str) -> None:
     if not is_round_file(path):
         _of_form(_WRITERS, path)
     check_place(Path(path))
-
-
-def check_place(path: Path, source: Path | str | None = None) -> None:
-    """Refuse a path where no file can be written, as far as this is known beforehand.
-
-    Parameters
-    ----------
-    path
-        The file.
-    source
-        The file that it is made from, or any other text.
-
-    Raises
-    ------
-    InputError
-        If it is a directory, is in no writable directory, or is the file that it is made from.
-    """
-    if path.is_dir():
-        raise InputError(f"{path}: can't be written: Is a directory")
-    if not path.parent.is_dir():
-        raise InputError(f"{path}: can't be written: no directory {path.parent}")
-    if not os.access(path.parent, os.W_OK):
-        raise InputError(f"{path}: can't be written: no permission to write in {path.parent}")
-    if source is not None and path.exists() and path.resolve() == Path(source).resolve():
-        raise InputError(f"{path}: is the input file; write to another file")
 
 
 def read_schedule(path: Path | str) -> Schedule:

@@ -2,11 +2,10 @@
 
 Read `kernel` first, the list scheduler: on every idle link it sends the ready transfer of highest priority.
 `trees` makes and improves list schedules of pieces that follow trees. `piece_counts` searches for the number
-of pieces into which M is cut. `flows` makes a list schedule of any flow by trying rules; `pieces` cuts the
-flow. `schedules.message_durations` counts the ticks of messages.
+of pieces into which M is cut. `flows` cuts any flow into pieces and makes its list schedule by trying
+rules. `schedules.message_durations` counts the ticks of messages.
 """
 
-from tutti.schedules.list_scheduling.flows import Rules, can_be_listed, list_schedule
-from tutti.schedules.list_scheduling.pieces import in_messages
+from tutti.schedules.list_scheduling.flows import Rules, can_be_listed, in_messages, list_schedule
 
 __all__ = ["Rules", "can_be_listed", "in_messages", "list_schedule"]

@@ -16,7 +16,7 @@ import numpy as np
 
 from tutti.schedules.schedule import Schedule
 from tutti.schedules.simulation.simulate import SimulationOptions, simulate
-from tutti.topologies.exact import Int64Array, offsets_of
+from tutti.topologies.exact import Int64Array, entries_of, offsets_of
 
 
 class TimedSchedule(Protocol):
@@ -117,8 +117,7 @@ def cut(weight: Int64Array, counts: Int64Array, units: int, finest: int) -> Piec
     even = math.lcm(*np.unique(counts).tolist())
     units *= even if even <= finest else FINE
     size = weight * (units // int(weight.sum()))
-    part = np.repeat(np.arange(len(weight)), counts)
-    place = np.arange(len(part)) - offsets_of(counts)[part]
+    part, place = entries_of(counts)
     before = offsets_of(size)[part]
     begin = before + place * size[part] // counts[part]
     end = before + (place + 1) * size[part] // counts[part]

@@ -26,8 +26,8 @@ from tutti.schedules.list_scheduling.piece_counts import Pieces
 from tutti.schedules.message_durations import check_reach, link_ticks
 from tutti.schedules.method import Problem
 from tutti.schedules.schedule import Clock, Schedule
-from tutti.topologies.exact import INT64_MAX, Int32Array, Int64Array
-from tutti.topologies.kernels import kernel
+from tutti.topologies.exact import INT64_MAX, Int32Array, Int64Array, offsets_of
+from tutti.topologies.graphs.heaps import stable_pass
 
 
 class TreePairs(NamedTuple):
@@ -69,56 +69,25 @@ def tree_transfers(
         Whether all transfers up come before all down; otherwise all of one piece come before the next piece.
     """
     pieces, ranks = len(pair), trees.up.shape[1]
-    steps = (ranks, pieces * ranks) if by_direction else (2 * ranks, ranks)
-    route, need, first, follower = _tree_transfers(trees, pair, steps[0], steps[1])
+    number = np.arange(2 * pieces * ranks, dtype=np.int32)
+    if by_direction:
+        number = number.reshape(2, pieces, ranks)
+    else:
+        number = number.reshape(pieces, 2, ranks).swapaxes(0, 1)
+    (up, down), above = number, np.stack([trees.up[pair], trees.down[pair]])
+    route = np.full(number.size, -1, dtype=np.int32)
+    route[number] = np.where(above >= 0, np.stack([trees.up_route[pair], trees.down_route[pair]]), -1)
+    piece, root = np.arange(pieces)[:, None], trees.root[pair][:, None]
+    rises = above[0] >= 0
+    # At the root the broadcast waits for the join; if nothing is reduced, it waits for nothing.
+    falls = (above[1] >= 0) & ((above[1] != root) | rises.any(axis=1, keepdims=True))
+    source = np.where(above[1] == root, up[piece, root], down[piece, above[1]])
+    before = np.concatenate([up[rises], source[falls]])
+    after = np.concatenate([up[piece, above[0]][rises], down[falls]])
+    need = np.bincount(after, minlength=number.size).astype(np.int32)
+    first = offsets_of(np.bincount(before, minlength=number.size))
+    follower = after[stable_pass(np.arange(len(after)), before, number.size)]
     return ListScheduleTransfers(route, need, first, follower, amount.reshape(-1))
-
-
-@kernel
-def _tree_transfers(
-    trees: TreePairs, pair: Int64Array, a_piece: int, a_half: int
-) -> tuple[Int32Array, Int32Array, Int64Array, Int32Array]:
-    """Return routes, needs and followers; rank v sends piece p up in p * a_piece + v, down a_half later."""
-    ranks = trees.up.shape[1]
-    count = 2 * len(pair) * ranks
-    route, before, after = (
-        np.full(count, -1, np.int32),
-        np.full(count, -1, np.int32),
-        np.empty(count, np.int32),
-    )
-    for piece in range(len(pair)):
-        which, up = pair[piece], piece * a_piece
-        root, down = trees.root[which], up + a_half
-        reduced = (trees.up[which] >= 0).any()
-        for rank in range(ranks):
-            if trees.up[which, rank] >= 0:
-                route[up + rank] = trees.up_route[which, rank]
-                before[up + rank], after[up + rank] = up + rank, up + trees.up[which, rank]
-            above = trees.down[which, rank]
-            if above >= 0:
-                route[down + rank] = trees.down_route[which, rank]
-            # At the root the broadcast waits for the join; if nothing is reduced, it waits for nothing.
-            if above >= 0 and (above != root or reduced):
-                before[down + rank] = up + root if above == root else down + above
-                after[down + rank] = down + rank
-    return route, *_followers(before, after)
-
-
-@kernel
-def _followers(before: Int32Array, after: Int32Array) -> tuple[Int32Array, Int64Array, Int32Array]:
-    """Return needs and followers, given pairs, of which the second waits for the first; -1: no pair."""
-    need, first = np.zeros(len(before), np.int32), np.zeros(len(before) + 1, np.int64)
-    for pair in range(len(before)):
-        if before[pair] >= 0:
-            need[after[pair]] += 1
-            first[before[pair] + 1] += 1
-    first = np.cumsum(first)
-    place, follower = first[:-1].copy(), np.empty(first[-1], np.int32)
-    for pair in range(len(before)):
-        if before[pair] >= 0:
-            follower[place[before[pair]]] = after[pair]
-            place[before[pair]] += 1
-    return need, first, follower
 
 
 def forward_backward(

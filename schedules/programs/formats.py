@@ -125,14 +125,14 @@ FORMATS: Mapping[str, ProgramFormat] = {
         ProgramFormat(
             "chakra",
             "Chakra traces, for ASTRA-sim's custom collectives",
-            "tutti.schedules.programs.chakra.files",
+            "tutti.schedules.programs.chakra",
         ),
         ProgramFormat("goal", "GOAL, for LogGOPSim and ATLAHS", "tutti.schedules.programs.goal"),
         ProgramFormat("nccl-graph", "NCCL's graph file, of rings", "tutti.schedules.programs.nccl_graph"),
         ProgramFormat(
             "graphml", "the network and its loads, for Gephi and networkx", "tutti.schedules.programs.graphml"
         ),
-        ProgramFormat("csv", "the schedule as CSV, for spreadsheets", "tutti.schedules.programs.csv_format"),
+        ProgramFormat("csv", "the schedule as CSV, for spreadsheets", "tutti.schedules.files.csv_file"),
         ProgramFormat("listing", "what each rank does, for people", "tutti.schedules.programs.listing"),
     )
 }

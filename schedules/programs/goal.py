@@ -18,11 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from tutti.schedules.files.schedule_file import write_text
-from tutti.schedules.programs.moves import ways
-from tutti.schedules.programs.rounding import rounded
+from tutti.schedules.programs.moves import rounded, ways
 from tutti.schedules.programs.tasks import Action, RankTask, Tasks, tasks_of, unit_bytes
 from tutti.schedules.schedule import Schedule
+from tutti.topologies.disk import write_text
 from tutti.topologies.errors import InputError
 from tutti.topologies.options import Options
 from tutti.topologies.topology import Topology

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tutti.schedules.cost import link_loads
-from tutti.schedules.files.schedule_file import write_whole
 from tutti.schedules.method import NoOptions
 from tutti.schedules.schedule import Schedule
+from tutti.topologies.disk import write_bytes
 from tutti.topologies.errors import visible
 from tutti.topologies.files import to_networkx
 from tutti.topologies.units import format_bandwidth, format_time
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 OPTIONS = NoOptions
 
 
 def write(schedule: Schedule, path: Path, options: NoOptions) -> dict[str, Any]:
-    """Write the network of a schedule.
+    """Write the network, in which each link has its ``load`` (as a part of M) and a number ``busy``.
+
+    ``busy`` is proportional to load over bandwidth and is 1 at the busiest link. Bandwidths and α are texts
+    with units.
 
     Raises
     ------
@@ -32,18 +32,6 @@ def write(schedule: Schedule, path: Path, options: NoOptions) -> dict[str, Any]:
     """
     import networkx as nx
 
-    graph, text = _loaded_graph(schedule), BytesIO()
-    nx.write_graphml(graph, text)
-    write_whole(path, lambda file: file.write(text.getvalue()))
-    return {"nodes": len(graph), "links": graph.number_of_edges()}
-
-
-def _loaded_graph(schedule: Schedule) -> nx.MultiDiGraph:
-    """Return the network in which each link has its ``load`` (as a part of M) and a number ``busy``.
-
-    ``busy`` is proportional to load over bandwidth and is 1 at the busiest link. Bandwidths and α are texts
-    with units.
-    """
     topology = schedule.topology
     graph = to_networkx(topology)
     load = link_loads(schedule) / schedule.chunks.denominator
@@ -55,4 +43,7 @@ def _loaded_graph(schedule: Schedule) -> nx.MultiDiGraph:
     for _, _, link, data in graph.edges(keys=True, data=True):
         data["bandwidth"], data["alpha"] = format_bandwidth(data["bandwidth"]), format_time(data["alpha"])
         data["load"], data["busy"] = float(load[link]), float(busy[link])
-    return graph
+    text = BytesIO()
+    nx.write_graphml(graph, text)
+    write_bytes(path, text.getvalue())
+    return {"nodes": len(graph), "links": graph.number_of_edges()}

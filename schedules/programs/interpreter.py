@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tutti.schedules.programs import faults
-from tutti.schedules.programs.faults import ProgramError
+from tutti.schedules.fingerprints import EMPTY
 from tutti.schedules.programs.machine import (
     ALWAYS,
     DEADLOCK,
     FINE,
+    UNEQUAL,
     Ending,
     Memory,
     ProgramArrays,
@@ -28,14 +28,19 @@ from tutti.schedules.programs.machine import (
     execute,
     machine_of,
     matches,
+    origins,
     rooms,
     run,
     state_of,
 )
-from tutti.schedules.programs.program import Code, Program
+from tutti.schedules.programs.program import Buffer, Code, Op, Program
 from tutti.schedules.programs.races import clock_entries, doubtful_pairs, first_race
-from tutti.topologies.errors import InputError
-from tutti.topologies.exact import NONE, Int32Array, Int64Array, offsets_of
+from tutti.topologies.errors import InputError, TuttiError
+from tutti.topologies.exact import NONE, Int32Array, Int64Array, entries_of, offsets_of
+
+
+class ProgramError(TuttiError):
+    """A program does not do what it should; the text is one line that names rank, block and step."""
 
 
 class InterpreterLimits(NamedTuple):
@@ -120,17 +125,6 @@ def judge(
     return Judgement(_least_depth(trial.machine) or 0, interleavings, checked)
 
 
-def run_once(program: Program, *, depth: int | None = None, seed: int | None = None) -> None:
-    """Run a program in one interleaving: each block runs as far as it can, or at random if a seed is given.
-
-    Raises
-    ------
-    ProgramError, InputError
-        As `judge`.
-    """
-    _ProgramRun(program, depth).run(seed)
-
-
 def check_depth(program: Program, depth: int) -> int:
     """Check that a program ends if each FIFO holds `depth` messages of one unit.
 
@@ -164,7 +158,10 @@ def check_depth(program: Program, depth: int) -> int:
         state = state_of(machine)
         run(machine, state, depth=depth)
         stuck = int(state.next[state.next < machine.begin[1:]][0])
-        raise faults.too_shallow(program, int(original[stuck]), depth, needed)
+        raise ProgramError(
+            f"deadlock: {program.place(int(original[stuck]))} waits forever, "
+            f"as a FIFO holds {depth} messages of one unit; it needs {needed}"
+        )
     return needed
 
 
@@ -205,7 +202,7 @@ def all_interleavings(
 
 
 class _ProgramRun:
-    """A program on the machine, with FIFOs of a given depth."""
+    """A program on the machine, with FIFOs of a given depth, and the faults of its runs."""
 
     def __init__(self, program: Program, depth: int | None) -> None:
         if depth is not None and depth < 1:
@@ -213,9 +210,13 @@ class _ProgramRun:
         program.check()
         self.program, self.depth = program, ALWAYS if depth is None else min(depth, ALWAYS)
         self.memory = Memory(program)
-        self.machine = machine_of(program, self.memory)
-        if error := faults.overlap(program, self.machine):
-            raise error
+        self.machine = machine = machine_of(program, self.memory)
+        apart = np.abs(machine.source - machine.target)
+        both = (machine.source >= 0) & (machine.target >= 0)
+        shifted = both & (apart > 0) & (apart < machine.length)
+        if shifted.any():
+            place = program.place(int(np.argmax(shifted)))
+            raise ProgramError(f"{place} writes over a part of what it reads")
 
     def run(self, seed: int | None = None) -> tuple[State, Int32Array]:
         """Run the program; return its final state and the order in which its instructions ran."""
@@ -226,17 +227,6 @@ class _ProgramRun:
             raise error
         return state, order
 
-    def fault(self, state: State, ending: Ending, order: Int32Array) -> ProgramError | None:
-        """Return the fault of a run that ended, or None."""
-        if ending.reason == DEADLOCK:
-            enough = None if self.depth == ALWAYS else _least_depth(self.machine)
-            return faults.deadlock(self.program, self.machine, state, self.depth, enough)
-        if ending.reason != FINE:
-            return faults.stopped(self.program, self.machine, state, ending)
-        if wrong := self.memory.wrong(state.memory):
-            return faults.wrong_output(self.program, self.memory, self.machine, state, order, wrong)
-        return faults.left_over(self.program, self.machine, state)
-
     def no_race(self, state: State, order: Int32Array, *, full: bool, whatever_it_takes: bool) -> bool:
         """Return whether it is proven that there is no race; raise the error for the first race of a run."""
         pairs = doubtful_pairs(self.machine, state, order)
@@ -246,18 +236,141 @@ class _ProgramRun:
         if full and self.depth != ALWAYS:
             partners.append(rooms(self.machine, state, self.depth))
         if race := first_race(self.machine, order, np.stack(partners), pairs):
-            raise faults.race(self.program, self.machine, *race)
+            raise self._race(*race)
         return True
 
     def next_states(self, state: State) -> list[tuple[Ending, State]]:
         """Return, for every instruction that can run now, how it ends and the state after it."""
         states = []
-        for instruction in state.next[state.next < self.machine.begin[1:]]:
+        for instruction in self._stuck(state):
             if awaited(self.machine, state, self.depth, instruction) < 0:
                 after = state.copy()
                 reason, unit = execute(self.machine, after, instruction)
                 states.append((Ending(reason, int(instruction), unit), after))
         return states
+
+    def fault(self, state: State, ending: Ending, order: Int32Array) -> ProgramError | None:
+        """Return the fault of a run that ended, or None."""
+        if ending.reason == DEADLOCK:
+            return self._deadlock(state)
+        if ending.reason != FINE:
+            return self._stopped(state, ending)
+        if wrong := self.memory.wrong(state.memory):
+            return self._wrong_output(state, order, wrong)
+        full = state.num_sent > state.num_taken
+        if not full.any():
+            return None
+        connection = int(np.argmax(full))  # its first message is left over
+        step = int(state.sent[self.machine.send_begin[connection] + state.num_taken[connection]])
+        what = "signals" if self.machine.signals[connection] else "sends to"
+        return ProgramError(f"{self.program.place(step)} {what} {self._route(step)}, where no step takes it")
+
+    def _stuck(self, state: State) -> Int64Array:
+        """Return the next instruction of each block that is not at its end."""
+        return state.next[state.next < self.machine.begin[1:]]
+
+    def _stopped(self, state: State, ending: Ending) -> ProgramError:
+        """Return the error for a run that ended at an instruction that can't be right."""
+        step, at = ending.instruction, self.program.place(ending.instruction)
+        if ending.reason == UNEQUAL:
+            units, sender = self.machine.length[step], ending.unit
+            return ProgramError(
+                f"{at} receives {units} units where {self.program.place(sender)} sent "
+                f"{self.machine.length[sender]}"
+            )
+        source = self.machine.source[step]
+        of_source = source >= 0 and state.memory[source + ending.unit] == EMPTY
+        return ProgramError(f"{at} reads {self._side(step, of_source, ending.unit)} before anything is there")
+
+    def _deadlock(self, state: State) -> ProgramError:
+        """Return the error for a run that is stuck.
+
+        It names one stuck block, if possible one whose condition can't come true whatever the other blocks
+        do.
+        """
+        stuck = self._stuck(state)
+        reasons = [self._awaits(state, step) for step in stuck]
+        never, why = max(reasons, key=lambda reason: reason[0])
+        at = self.program.place(int(stuck[reasons.index((never, why))]))
+        others = f"; {len(stuck)} blocks are stuck" if len(stuck) > 1 else ""
+        enough = None if self.depth == ALWAYS else _least_depth(self.machine)
+        deeper = "" if enough is None else f"; FIFOs of depth {enough} are enough"
+        return ProgramError(f"deadlock: {at} waits for {why}{others}{deeper}")
+
+    def _awaits(self, state: State, step: int) -> tuple[bool, str]:
+        """Return whether what a step waits for can never come, and its name."""
+        machine, event = self.machine, awaited(self.machine, state, self.depth, step)
+        count, connections = len(machine.block), len(machine.signals)
+        if event < count:
+            return bool(machine.block[event] == machine.block[step]), self.program.place(event)
+        if event < count + connections:
+            connection = event - count
+            begin, done, lack = machine.send_begin, state.num_sent, ", which never comes"
+            what = "a signal" if machine.signals[connection] else "a message"
+            text = f"{what} from {self._route(step, sends=False)}"
+        else:
+            connection = event - count - connections
+            begin, done, lack = machine.take_begin, state.num_taken, ", which no step empties"
+            text = f"room in the FIFO to {self._route(step)}"
+        never = bool(done[connection] == begin[connection + 1] - begin[connection])
+        return never, text + lack * never
+
+    def _wrong_output(self, state: State, order: Int32Array, where: tuple[int, int]) -> ProgramError:
+        """Return the error for a wrong unit of an output; `where` is its entry, and the unit in it."""
+        memory, machine = self.memory, self.machine
+        placement, rank, cell = memory.placed(Buffer.OUTPUT)
+        entry, unit = where
+        item, wrong = int(placement.item[entry]), int(cell[entry]) + unit
+        name = f"rank {rank[entry]}: output {placement.offset[entry] + unit}"
+        if state.memory[wrong] == EMPTY:
+            return ProgramError(f"{name} is empty at the end")
+        often = origins(machine, order, matches(machine, state), wrong, len(state.memory))
+        starts, _, begin = memory.placed(Buffer.INPUT)
+        required = begin[starts.item == item] + unit
+        faults = []
+        for what, cells in (
+            ("lacks", required[often[required] == 0]),
+            ("has more than once", required[often[required] >= 2]),
+            ("has what doesn't belong there,", np.setdiff1d(np.flatnonzero(often), required)),
+        ):
+            if len(cells):
+                owner = int(np.searchsorted(memory.start, cells[0], side="right")) - 1
+                place = cells[0] - memory.start[owner] - memory.layout.base[owner, Buffer.INPUT]
+                faults.append(f"{what} input {place} of rank {owner}")
+        target = machine.target[order]
+        writers = order[(target >= 0) & (target <= wrong) & (wrong < target + machine.length[order])]
+        last = f" (last written by {self.program.place(int(writers[-1]))})" if len(writers) else ""
+        return ProgramError(f"{name} {' and '.join(faults)}{last}")
+
+    def _race(self, earlier: int, later: int) -> ProgramError:
+        """Return the error for two unordered instructions that access one cell or one end of a connection."""
+        machine, (one, other) = self.machine, map(self.program.place, (later, earlier))
+        accesses = [
+            (reads, writes, first, second)
+            for reads, first in ((True, machine.source[later]), (False, machine.target[later]))
+            for writes, second in ((False, machine.source[earlier]), (True, machine.target[earlier]))
+            if min(first, second) >= 0 and (writes or not reads)
+            if first < second + machine.length[earlier] and second < first + machine.length[later]
+        ]
+        if not accesses:
+            sends = machine.send[later] >= 0 and machine.send[later] == machine.send[earlier]
+            there = f"{'send to' if sends else 'receive from'} {self._route(later, sends=sends)}"
+            return ProgramError(f"{one} and {other} {there}, in no certain order")
+        reads, writes, first, second = accesses[0]
+        what, while_it = ("reads" if reads else "writes"), ("writes" if writes else "reads")
+        side = self._side(later, reads, max(int(second - first), 0))
+        return ProgramError(f"{one} {what} {side} and {other} {while_it} it, in no certain order")
+
+    def _route(self, step: int, *, sends: bool = True) -> str:
+        code = self.program.code
+        return f"rank {(code.to if sends else code.origin)[step]} on channel {code.channel[step]}"
+
+    def _side(self, step: int, of_source: bool, unit: int) -> str:
+        """Return the name of a unit of a step's source or, if `of_source` is false, of its target."""
+        one = self.program.instruction(step)
+        place, side = (one.source, one.origin) if of_source else (one.target, one.to)
+        remote = one.op in (Op.COPY, Op.REDUCE) and side != NONE
+        return f"{Buffer(place.buffer).name.lower()} {place.offset + unit}" + f" of rank {side}" * remote
 
 
 def _in_units(program: Program) -> tuple[Program, Int64Array]:
@@ -267,8 +380,7 @@ def _in_units(program: Program) -> tuple[Program, Int64Array]:
     begin = offsets_of(parts)
     if begin[-1] > LIMITS.parts:
         raise InputError(f"{program.name}: messages of {begin[-1]} units; at most {LIMITS.parts} are judged")
-    original = np.repeat(np.arange(len(program)), parts)
-    within = np.arange(len(original)) - begin[original]
+    original, within = entries_of(parts)
     code = Code(*(column[original] for column in code))
     code = code._replace(
         source_offset=code.source_offset + within,

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from tutti.schedules.files.schedule_file import write_text
-from tutti.schedules.programs.layout import BufferLayout
 from tutti.schedules.programs.lowering import LoweringOptions
 from tutti.schedules.programs.program import Address, Buffer, Instruction, Op, Program
 from tutti.schedules.programs.serial import serial_order
 from tutti.schedules.schedule import Schedule
+from tutti.topologies.disk import write_text
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import NONE
 from tutti.topologies.options import Whole
@@ -69,7 +68,7 @@ def to_listing(program: Program, rank: int | None = None) -> str:
 def _lines(program: Program, ranks: range | tuple[int, ...]) -> Iterator[str]:
     """Yield a line for the program, and for each rank its buffers and its instructions in serial order."""
     order = serial_order(program)
-    own, sizes = program.rank[program.block_of], BufferLayout.of(program).sizes
+    own, sizes = program.own, program.layout.sizes
     yield f"{program.name}: M is {program.units} units{', in place' if program.in_place else ''}"
     for rank in ranks:
         buffers = zip(Buffer, sizes[rank].tolist(), strict=True)

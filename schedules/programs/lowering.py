@@ -10,18 +10,16 @@ limit requires it, blocks are joined, or the messages of a FIFO are spread over 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from tutti.schedules.programs.moves import MOST_UNITS, Moves, moves_of
+from tutti.schedules.programs.moves import GRAIN, MOST_UNITS, Moves, moves_of, rounded
 from tutti.schedules.programs.ordering import InstructionGraph, Listing, Waits, in_order, needed, waits
 from tutti.schedules.programs.program import Buffer, Code, Op, Program
-from tutti.schedules.programs.rounding import GRAIN, rounded
 from tutti.schedules.schedule import Schedule
 from tutti.topologies.errors import InputError
-from tutti.topologies.exact import NONE, BoolArray, Int64Array, frozen, offsets_of
+from tutti.topologies.exact import NONE, BoolArray, Int64Array, entries_of, frozen, offsets_of
 from tutti.topologies.options import Options, Whole
 from tutti.topologies.units import parse_size
 
@@ -34,14 +32,12 @@ class LoweringTuning(NamedTuple):
     which an order is found is taken; if there is none, FIFOs may hold any number of messages."""
     rounds: int
     """Largest number of tries; each next one uses more channels, for shorter blocks or emptier FIFOs."""
-    size: int
-    """M in bytes for which independent instructions are ordered, unless a size is given."""
     most_entries: int
     """Largest number of steps times blocks of a rank for which redundant waits are found through other
     blocks; above it a wait is compared only with the other waits of its instruction."""
 
 
-TUNING = LoweringTuning(depths=(2, 8), rounds=5, size=64 * 10**6, most_entries=2**26)
+TUNING = LoweringTuning(depths=(2, 8), rounds=5, most_entries=2**26)
 
 
 class TooShallow(InputError):
@@ -98,82 +94,62 @@ class LoweringOptions(Options):
     name: str | None = None
 
     def lower(self, schedule: Schedule, limits: FormatLimits = FormatLimits()) -> Program:
-        """Return the program of a verified schedule, as the function `lower`."""
-        return lower(
-            schedule,
+        """Return the program that does what a legal schedule does.
+
+        Parameters
+        ----------
+        schedule
+            A verified schedule.
+        limits
+            Blocks are joined and messages cut to meet these limits if that is possible; otherwise the
+            format's own check fails.
+
+        Raises
+        ------
+        Unsupported
+            If a switch multicasts or adds.
+        InputError
+            If M would have more than 2^31 - 1 units.
+        TooShallow
+            If no order of the messages is found in which no FIFO holds more than `limits.depth`.
+        """
+        moves = moves_of(
+            rounded(schedule, self.units),
+            parse_size(self.size),
             in_place=self.in_place,
             instances=self.instances,
-            limits=limits,
-            grain=self.units,
-            size=parse_size(self.size),
-            name=self.name,
+            longest=limits.length,
         )
+        name = self.name or f"{schedule.collective} on {schedule.topology.name}"
+        waiting = waits(moves)
+        spread, program = np.ones(0, dtype=np.int64), None
+        for _ in range(TUNING.rounds):
+            fifos = _Fifos.of_moves(moves, spread, limits.peers)
+            joined = _joined(moves, waiting, fifos)
+            found, full = _ordered(moves, waiting, fifos, joined[-1], limits.depth)
+            if found is not None:
+                blocks = _blocks(moves, fifos, joined[:2], limits.blocks)
+                program = _assemble(moves, waiting, fifos, *found, blocks, name)
+                long = np.flatnonzero(steps_of(program) > limits.steps)
+                full = np.isin(blocks.sending, long) | np.isin(blocks.receiving, long)
+            if not full.any():
+                break
+            # Paths with a FIFO that is full, or in a block that is too long, get twice as many channels.
+            inside = fifos.of != NONE
+            paths = int(fifos.path.max()) + 1
+            more = np.ones(paths, dtype=np.int64) if len(spread) == 0 else spread.copy()
+            more[np.unique(fifos.path[inside][full[fifos.of[inside]]])] *= 2
+            spread = more
+        if program is None:
+            raise TooShallow(
+                f"{name} does not fit: no order of its messages was found for {limits.depth} a FIFO"
+            )
+        return program
 
 
-def lower(
-    schedule: Schedule,
-    *,
-    in_place: bool = False,
-    instances: int = 1,
-    limits: FormatLimits = FormatLimits(),
-    grain: int = GRAIN,
-    size: Fraction | int = TUNING.size,
-    name: str | None = None,
-) -> Program:
-    """Return the program that does what a legal schedule does.
-
-    Parameters
-    ----------
-    schedule
-        A verified schedule.
-    in_place
-        Whether input and output share one memory.
-    instances
-        The number of parts that each chunk is cut into; they go over channels of their own.
-    limits
-        Blocks are joined and messages cut to meet these limits if that is possible; otherwise the format's
-        own check fails.
-    grain
-        The largest number of units of an item; chunks that are not whole units are rounded (`rounding`).
-    size
-        M in bytes, for which independent instructions are ordered.
-    name
-        The program's name; by default the collective and the network.
-
-    Raises
-    ------
-    Unsupported
-        If a switch multicasts or adds.
-    InputError
-        If M would have more than 2^31 - 1 units.
-    TooShallow
-        If no order of the messages is found in which no FIFO holds more than `limits.depth`.
-    """
-    moves = moves_of(
-        rounded(schedule, grain), size, in_place=in_place, instances=instances, longest=limits.length
-    )
-    waiting, name = waits(moves), name or f"{schedule.collective} on {schedule.topology.name}"
-    spread, program = np.ones(0, dtype=np.int64), None
-    for _ in range(TUNING.rounds):
-        fifos = _Fifos.of_moves(moves, spread, limits.peers)
-        joined = _joined(moves, waiting, fifos)
-        found, full = _ordered(moves, waiting, fifos, joined[-1], limits.depth)
-        if found is not None:
-            blocks = _blocks(moves, fifos, joined[:2], limits.blocks)
-            program = _assemble(moves, waiting, fifos, *found, blocks, name)
-            long = np.flatnonzero(steps_of(program) > limits.steps)
-            full = np.isin(blocks.sending, long) | np.isin(blocks.receiving, long)
-        if not full.any():
-            break
-        # Paths with a FIFO that is full, or in a block that is too long, get twice as many channels.
-        inside = fifos.of != NONE
-        paths = int(fifos.path.max()) + 1
-        more = np.ones(paths, dtype=np.int64) if len(spread) == 0 else spread.copy()
-        more[np.unique(fifos.path[inside][full[fifos.of[inside]]])] *= 2
-        spread = more
-    if program is None:
-        raise TooShallow(f"{name} does not fit: no order of its messages was found for {limits.depth} a FIFO")
-    return program
+def lower(schedule: Schedule, limits: FormatLimits = FormatLimits(), **options: Any) -> Program:
+    """Return the program of a verified schedule, as `LoweringOptions.lower`, whose fields are the options."""
+    return LoweringOptions(**options).lower(schedule, limits)
 
 
 def steps_of(program: Program) -> Int64Array:
@@ -426,7 +402,8 @@ def _assemble(
     by_rank = np.argsort(rank, kind="stable")
     nodes = order[placed]
     many = np.diff(waiting.begin)[nodes]
-    which = np.repeat(waiting.begin[nodes] - offsets_of(many)[:-1], many) + np.arange(int(many.sum()))
+    row, place = entries_of(many)
+    which = waiting.begin[nodes[row]] + place
     wait_begin, waits_for = needed(
         Listing(begin, np.searchsorted(blocks.rank, np.arange(moves.collective.num_ranks + 1))),
         number[order[by_rank]],

@@ -17,8 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tutti.schedules.fingerprints import EMPTY, UInt64Array, mix, plus, word_of
-from tutti.schedules.programs.layout import BufferItems, BufferLayout
-from tutti.schedules.programs.program import Code, Op, Program, table_of
+from tutti.schedules.programs.program import BufferItems, Code, Op, Program, table_of
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import INT32_MAX, NONE, BoolArray, Int32Array, Int64Array, IntArray, offsets_of
 from tutti.topologies.kernels import kernel
@@ -130,7 +129,7 @@ class Memory:
     """
 
     def __init__(self, program: Program) -> None:
-        self.layout = layout = BufferLayout.of(program)
+        self.layout = layout = program.layout
         self.start = offsets_of(layout.memory)
         """int64 (ranks + 1,): the first cell of each rank's memory."""
         self.item_begin = offsets_of(layout.length)
@@ -158,7 +157,8 @@ class Memory:
         """Return the first entry of the outputs that is wrong, and its first wrong unit; None if none is."""
         placement, rank, _ = self.placed(0)
         required = np.full(self.item_begin[-1], EMPTY, dtype=np.uint64)
-        _require(required, rank, placement.item, self.item_begin)
+        item = placement.item
+        _fill(required, self.item_begin[item], rank, item, self.item_begin)
         placement, rank, cell = self.placed(1)
         entry, unit = _first_wrong(words, cell, placement.item, self.item_begin, required)
         return None if entry < 0 else (entry, unit)
@@ -178,17 +178,15 @@ def machine_of(program: Program, memory: Memory) -> ProgramArrays:
         If its messages have more units than `MOST_UNITS`.
     """
     code, op = program.code, program.code.op
-    own = program.rank[program.block_of]
-    local = np.isin(op, (Op.COPY, Op.REDUCE))
+    own = program.own
     reads, writes = table_of("reads")[op], table_of("writes")[op]
     sends = table_of("sends")[op] | (op == Op.SIGNAL)
     takes = table_of("receives")[op] | (op == Op.WAIT)
     source, target = np.full((2, len(program)), NONE, dtype=np.int64)
-    for cells, used, side, buffer, offset in (
-        (source, reads, code.origin, code.source_buffer, code.source_offset),
-        (target, writes, code.to, code.target_buffer, code.target_offset),
+    for cells, used, rank, buffer, offset in (
+        (source, reads, program.memory_of[0], code.source_buffer, code.source_offset),
+        (target, writes, program.memory_of[1], code.target_buffer, code.target_offset),
     ):
-        rank = np.where(local & (side >= 0), side, own)
         cells[used] = memory.cell(rank[used], buffer[used], offset[used])
     length = np.where(reads | writes, code.length, 0).astype(np.int32)
     payload = offsets_of(np.where(sends, length, 0))
@@ -375,17 +373,12 @@ def _move(machine: ProgramArrays, state: State, instruction: int, message: int) 
 def _fill(
     words: UInt64Array, cell: Int64Array, rank: Int32Array, item: Int32Array, item_begin: Int64Array
 ) -> None:
+    """Add the contribution of each entry's rank to the units from a cell on."""
     for entry in range(len(item)):
         begin = item_begin[item[entry]]
         for unit in range(item_begin[item[entry] + 1] - begin):
-            words[cell[entry] + unit] = word_of(rank[entry], begin + unit)
-
-
-@kernel
-def _require(required: UInt64Array, rank: Int32Array, item: Int32Array, item_begin: Int64Array) -> None:
-    for entry in range(len(item)):
-        for unit in range(item_begin[item[entry]], item_begin[item[entry] + 1]):
-            required[unit] = plus(required[unit], word_of(rank[entry], unit))
+            place = cell[entry] + unit
+            words[place] = plus(words[place], word_of(rank[entry], begin + unit))
 
 
 @kernel

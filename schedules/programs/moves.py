@@ -17,19 +17,29 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
+from math import gcd
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from tutti.schedules.collective import Collective
-from tutti.schedules.programs.layout import BufferItems, BufferLayout
-from tutti.schedules.programs.program import Buffer
-from tutti.schedules.schedule import NO_COPY, Clock, Schedule
+from tutti.schedules.programs.program import Buffer, BufferItems, BufferLayout
+from tutti.schedules.retiming import retimed
+from tutti.schedules.schedule import NO_COPY, Chunks, Clock, Schedule
 from tutti.schedules.simulation.simulate import Simulation, SimulationOptions, simulate
 from tutti.schedules.verify.replay import kept_copies
 from tutti.schedules.verify.timing import timing
 from tutti.topologies.errors import InputError, Unsupported
-from tutti.topologies.exact import INT32_MAX, NONE, BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
+from tutti.topologies.exact import (
+    INT32_MAX,
+    NONE,
+    BoolArray,
+    FloatArray,
+    Int32Array,
+    Int64Array,
+    entries_of,
+    offsets_of,
+)
 from tutti.topologies.kernels import kernel
 
 MOST_UNITS = INT32_MAX
@@ -115,7 +125,7 @@ class Moves:
     def layout(self) -> BufferLayout:
         """The layout of the buffers."""
         scratch = self.scratch.astype(np.int32)
-        return BufferLayout.build(self.collective, self.units, scratch, in_place=self.in_place)
+        return BufferLayout.of(self.collective, self.units, scratch, in_place=self.in_place)
 
 
 class _ChunkCells(NamedTuple):
@@ -216,9 +226,8 @@ def moves_of(
     simulated = simulate(schedule, Fraction(size), rules or SimulationOptions())
     cells, units, rows = _in_units(schedule, simulated, instances, longest)
     hops = _hops(schedule, rows)
-    count = rows.many[hops.row]
-    hop = np.repeat(np.arange(len(count)), count)
-    cell = np.repeat(rows.first[hops.row] - offsets_of(count)[:-1], count) + np.arange(len(hop))
+    hop, within = entries_of(rows.many[hops.row])
+    cell = rows.first[hops.row[hop]] + within
     kept = cells.units[cell] > 0
     pieces = _Pieces(hop[kept], cell[kept])
     # An all-to-all in place would overwrite what is still to be sent: it sends from a copy.
@@ -226,7 +235,7 @@ def moves_of(
     copies = schedule.chunks.copy_of is not None
     staged = in_place and (copies or bool((schedule.collective.items.dest != NONE).any()))
     nothing = np.zeros(schedule.collective.num_ranks, dtype=np.int32)
-    layout = BufferLayout.build(schedule.collective, units, nothing, in_place=in_place)
+    layout = BufferLayout.of(schedule.collective, units, nothing, in_place=in_place)
     (read, write, add), scratch = _stand(layout, cells, rows, hops, pieces, staged=staged)
     first = _first_pieces(pieces.hop, (read, write, add), cells.units[pieces.cell], longest)
     messages = _MessageRuns(
@@ -272,9 +281,7 @@ def _in_units(
         raise InputError(f"the chunks are {units} units of M; a program has at most {MOST_UNITS}")
     whole = chunks.size // unit
     parts = np.maximum(-(-whole // longest), 1)
-    position = offsets_of(parts)
-    chunk = np.repeat(np.arange(len(chunks)), parts)
-    within = np.arange(len(chunk)) - position[chunk]
+    position, (chunk, within) = offsets_of(parts), entries_of(parts)
     amount = np.minimum(whole[chunk] - within * longest, longest)
     first, last = position[schedule.chunk], position[schedule.chunk + schedule.counts]
     read, arrive = _turns(schedule)
@@ -389,8 +396,7 @@ def _hops(schedule: Schedule, rows: _CellTransfers) -> _Hops:
     first = np.searchsorted(parts.close, table.offsets[:-1])
     several = np.diff(np.append(first, len(parts.close)))
     many = several[rows.route]
-    row = np.repeat(np.arange(len(rows.route)), many)
-    number = np.arange(len(row)) - np.repeat(offsets_of(many)[:-1], many)
+    row, number = entries_of(many)
     which = first[rows.route[row]] + number
     return _Hops(
         row, parts.source[which], parts.target[which], parts.path[which], number, number == many[row] - 1
@@ -555,9 +561,9 @@ def _copies(layout: BufferLayout, longest: int, *, staged: bool) -> _Copies:
         rank, item, offset, target = rank[stays], item[stays], offset[stays], ended.offset[at[stays]]
         buffer = Buffer.OUTPUT
     length = layout.length[item]
-    parts = -(-length // longest)
-    within = (np.arange(int(parts.sum())) - np.repeat(offsets_of(parts)[:-1], parts)) * longest
-    rank, offset, target, length = (np.repeat(column, parts) for column in (rank, offset, target, length))
+    entry, part = entries_of(-(-length // longest))
+    rank, offset, target, length = (column[entry] for column in (rank, offset, target, length))
+    within = part * longest
     read, write = Places.nowhere(len(rank)), Places.nowhere(len(rank))
     everything = np.arange(len(rank))
     read.put(everything, Buffer.INPUT, offset + within)
@@ -614,3 +620,47 @@ def _joined(
         begin=np.concatenate([0.0 * before - 1, rows.begin[row] + spent * number]),
         end=np.concatenate([0.0 * before - 1, rows.begin[row] + spent * (number + 1)]),
     )
+
+
+GRAIN = 1024
+"""Largest number of units of an item, unless another number is given."""
+
+
+def rounded(schedule: Schedule, grain: int = GRAIN) -> Schedule:
+    """Return the schedule with chunks of whole units, at most `grain` for each item.
+
+    If its chunks have that form, the schedule is returned unchanged. Otherwise the cuts between chunks are
+    rounded, each by at most half a unit, and chunks that become empty are removed. In the time clock the
+    messages get new times in their old order.
+    """
+    chunks, share = schedule.chunks, schedule.collective.items.share.reduced
+    unit = int(np.gcd.reduce(chunks.size, initial=0)) or 1
+    step = gcd(*share.numerators.tolist()) or 1
+    weight = share.numerators // step
+    largest = int(weight.max(initial=1))
+    exact = Fraction(chunks.denominator, unit) * Fraction(step, share.denominator) * largest
+    if exact.denominator == 1 and exact <= max(grain, largest):
+        return schedule
+    length = weight * max(1, grain // largest)
+    tiling = chunks.tiling_size
+    whole = np.add.reduceat(tiling, chunks.first[:-1]) if len(chunks) else tiling
+    end = offsets_of(tiling)[1:] - offsets_of(tiling)[chunks.first[chunks.item]]
+    part = end / np.maximum(whole, 1)[chunks.item]
+    cut = np.rint(part * length[chunks.item]).astype(np.int64)
+    before = np.where(np.arange(len(cut)) == chunks.first[chunks.item], 0, np.roll(cut, 1))
+    units = max(1, grain // largest) * Fraction(share.denominator, step)
+    sizes = ((cut - before) * units.denominator)[chunks.original]
+    kept = (sizes > 0) | (length[chunks.item] == 0)
+    place = offsets_of(kept)
+    of = chunks.copy_of
+    copies = None if of is None else np.where(of == NO_COPY, NO_COPY, place[of])[kept]
+    first, last = place[schedule.chunk], place[schedule.chunk + schedule.counts]
+    rows = last > first
+    result = schedule.taking(
+        rows,
+        chunks=Chunks(chunks.item[kept], sizes[kept], units.numerator, copies),
+        chunk=first[rows],
+        count=(last - first)[rows],
+        claims={},
+    )
+    return retimed(result) if result.clock is Clock.TIME else result

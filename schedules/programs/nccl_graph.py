@@ -20,8 +20,8 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from tutti.schedules.files.schedule_file import write_text
 from tutti.schedules.schedule import Schedule
+from tutti.topologies.disk import write_text
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import common_divisor
 from tutti.topologies.options import Choice, Options, Whole

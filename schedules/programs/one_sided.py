@@ -24,7 +24,6 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from tutti.schedules.programs.layout import BufferLayout
 from tutti.schedules.programs.machine import Memory
 from tutti.schedules.programs.program import NOWHERE, Address, Buffer, Instruction, Op, Program, table_of
 from tutti.schedules.programs.serial import senders, serial_order
@@ -85,8 +84,7 @@ class _Translation:
 
     def __init__(self, program: Program, packets: bool, proxied: BoolArray | None) -> None:
         code, op = program.code, program.code.op
-        remote = np.isin(op, (Op.COPY, Op.REDUCE)) & ((code.to != NONE) | (code.origin != NONE))
-        strange = remote | np.isin(op, (Op.NOP, Op.SIGNAL, Op.WAIT))
+        strange = program.remote | np.isin(op, (Op.NOP, Op.SIGNAL, Op.WAIT))
         if strange.any():
             number = int(np.argmax(strange))
             what = Op(op[number]).name.lower()
@@ -95,10 +93,10 @@ class _Translation:
             )
         self.old, self.packets = program, packets
         self.proxied = np.zeros((program.num_ranks,) * 2, np.bool_) if proxied is None else proxied
-        self.own = program.rank[program.block_of].tolist()
+        self.own = program.own.tolist()
         self.sender = senders(program).tolist()
         self.receiver = {sender: number for number, sender in enumerate(self.sender) if sender != NONE}
-        cells, self.layout = _CellAccesses(program), BufferLayout.of(program)
+        cells, self.layout = _CellAccesses(program), program.layout
         straight = np.zeros(len(program), np.bool_) if packets else cells.first_stores()
         through = [number for number in sorted(self.receiver.values()) if not straight[number]]
         proxied_send = (code.to != NONE) & self.proxied[self.own, code.to]
@@ -174,7 +172,7 @@ class _Translation:
             made = []
             for number, block in enumerate(range(first[rank], first[rank + 1])):
                 opening, closing = self._handshakes(range(begin[block], begin[block + 1]))
-                steps = [list(self._steps(i)) for i in range(begin[block], begin[block + 1])]
+                steps = [self._steps(i) for i in range(begin[block], begin[block + 1])]
                 at = len(opening)
                 for step, group in enumerate(steps):
                     at += len(group)
@@ -213,12 +211,11 @@ class _Translation:
         closing = [one for peer, one in says if self.proxied[peer, rank]]
         return opening, closing + [one for peer, one in waits if self.proxied[rank, peer]]
 
-    def _steps(self, number: int) -> Iterator[Instruction]:
-        """Yield the new instructions for one; the first of them has the waits of the old."""
+    def _steps(self, number: int) -> list[Instruction]:
+        """Return the new instructions for one; the first of them has the waits of the old."""
         old = self.old.instruction(number)
-        steps = list(self._parts(number, old))
-        yield steps[0]._replace(waits=old.waits)
-        yield from steps[1:]
+        first, *others = self._parts(number, old)
+        return [first._replace(waits=old.waits), *others]
 
     def _parts(self, number: int, old: Instruction) -> Iterator[Instruction]:
         """Yield the new instructions for one: wait for the signal, store or add the data, write, signal."""
@@ -270,7 +267,7 @@ class _CellAccesses:
     def __init__(self, program: Program) -> None:
         self.program, self.order = program, serial_order(program).tolist()
         memory, code = Memory(program), program.code
-        own = program.rank[program.block_of]
+        own = program.own
         sides = (
             ("reads", code.source_buffer, code.source_offset),
             ("writes", code.target_buffer, code.target_offset),

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tutti.schedules.programs.moves import Moves, Places
+from tutti.schedules.programs.races import Accesses, conflicts
 from tutti.topologies.exact import NONE, BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
 from tutti.topologies.graphs.heaps import pop_event, push_event
 from tutti.topologies.kernels import kernel
@@ -42,13 +43,15 @@ def waits(moves: Moves) -> Waits:
         base = layout.base[rank, np.maximum(places.buffer, 0)]
         return np.where(places.buffer == NONE, NONE, base + places.offset)
 
-    accesses = (
-        units(moves.source, moves.read),
-        units(moves.target, moves.write),
-        units(moves.target, moves.add),
-        moves.length,
+    number, nothing = np.arange(len(moves)), np.full(len(moves), NONE)
+    read, write, add = (
+        units(rank, places)
+        for rank, places in (
+            (moves.source, moves.read),
+            (moves.target, moves.write),
+            (moves.target, moves.add),
+        )
     )
-    number = np.arange(len(moves))
     sent = moves.source != moves.target
     # A copy reads and writes in one event.
     node = np.concatenate([2 * number, 2 * number[sent] + 1])
@@ -56,86 +59,18 @@ def waits(moves: Moves) -> Waits:
     turn = np.concatenate([moves.reading, moves.writing[sent]])
     order = np.lexsort((turn, rank))
     begin = np.searchsorted(rank[order], np.arange(moves.collective.num_ranks + 1))
+    columns = (
+        np.concatenate([read, add[sent]]),
+        np.concatenate([nothing, nothing[sent]]),
+        np.concatenate([np.where(sent, NONE, write), write[sent]]),
+        np.concatenate([moves.length, moves.length[sent]]),
+    )
+    accesses = Accesses(node[order], *(column[order] for column in columns))
     memory = int(layout.memory.max(initial=0))
-    who, whom, readers = _waits(node[order], begin, accesses, sent, memory)
+    pairs, readers = conflicts(accesses, begin, memory, 2 * len(moves))
+    who, whom = pairs.T
     order = np.argsort(who, kind="stable")
     return Waits(offsets_of(np.bincount(who, minlength=2 * len(moves))), whom[order], readers)
-
-
-class _LastAccesses(NamedTuple):
-    """For each unit of a rank's memory, the last node that wrote it and the last reader since (in `pool`)."""
-
-    writer: Int64Array
-    reader: Int64Array
-
-
-@kernel
-def _waits(
-    events: Int64Array, begin: Int64Array, accesses: tuple[Int64Array, ...], sent: BoolArray, memory: int
-) -> tuple[Int64Array, Int64Array, Int32Array]:
-    """Return pairs (the node that waits, the node it waits for), and the number of readers of each node."""
-    read, write, add, length = accesses
-    state = _LastAccesses(np.empty(memory, dtype=np.int64), np.empty(memory, dtype=np.int64))
-    pool = np.empty((1024, 2), dtype=np.int64)  # a node that reads, and the previous entry
-    met = np.full(2 * len(length), NONE, dtype=np.int64)
-    readers = np.zeros(2 * len(length), dtype=np.int32)
-    pairs = np.empty((1024, 2), dtype=np.int64)
-    used = 0
-    for rank in range(len(begin) - 1):
-        for unit in range(memory):
-            state.writer[unit], state.reader[unit] = NONE, NONE
-        entries = 0
-        for event in range(begin[rank], begin[rank + 1]):
-            node = events[event]
-            move = node // 2
-            source = read[move] if node % 2 == 0 else add[move]
-            if source != NONE:
-                for unit in range(source, source + length[move]):
-                    other = state.writer[unit]
-                    if other not in (NONE, node) and met[other] != node:
-                        met[other] = node
-                        readers[other] += 1
-                        pairs, used = _append(pairs, used, node, other)
-                    pool, entries = _append(pool, entries, node, state.reader[unit])
-                    state.reader[unit] = entries - 1
-            if node % 2 == 1 or not sent[move]:
-                for unit in range(write[move], write[move] + length[move]):
-                    pairs, used = _overwrite(state, unit, node, pool, met, pairs, used)
-    return pairs[:used, 0].copy(), pairs[:used, 1].copy(), readers
-
-
-@kernel
-def _overwrite(
-    state: _LastAccesses,
-    unit: int,
-    node: int,
-    pool: Int64Array,
-    met: Int64Array,
-    pairs: Int64Array,
-    used: int,
-) -> tuple[Int64Array, int]:
-    """Let a node that overwrites a unit wait for the unit's readers or, if there are none, its writer."""
-    entry, other = state.reader[unit], state.writer[unit]
-    if entry == NONE and other not in (NONE, node) and met[other] != node:
-        met[other] = node
-        pairs, used = _append(pairs, used, node, other)
-    while entry != NONE:
-        other = pool[entry, 0]
-        if other != node and met[other] != node:
-            met[other] = node
-            pairs, used = _append(pairs, used, node, other)
-        entry = pool[entry, 1]
-    state.writer[unit], state.reader[unit] = node, NONE
-    return pairs, used
-
-
-@kernel
-def _append(table: Int64Array, used: int, first: int, second: int) -> tuple[Int64Array, int]:
-    """Append a pair to a table, whose length doubles when it is full."""
-    if used == len(table):
-        table = np.concatenate((table, np.empty_like(table)))
-    table[used, 0], table[used, 1] = first, second
-    return table, used + 1
 
 
 class InstructionGraph(NamedTuple):
@@ -188,8 +123,10 @@ def in_order(waits: Waits, flow: InstructionGraph, when: FloatArray, depth: int)
     begin = offsets_of(np.bincount(whom, minlength=nodes))
     alone = flow.same == np.arange(nodes)
     pending[~alone] = 1  # never ready by itself
-    done, held = _in_order(pending, begin, who[order], flow, when, depth)
-    return InstructionOrder(done if len(done) == int(alone.sum()) else None, held != NONE)
+    fifos = int(flow.fifo.max(initial=NONE)) + 1
+    room = offsets_of(np.bincount(flow.fifo[flow.fifo != NONE], minlength=fifos))
+    done, held = _in_order(pending, begin, who[order], flow, when, depth, room)
+    return InstructionOrder(done if len(done) == int(alone.sum()) else None, held > 0)
 
 
 @kernel
@@ -200,18 +137,20 @@ def _in_order(
     flow: InstructionGraph,
     when: FloatArray,
     depth: int,
+    room: Int64Array,
 ) -> tuple[Int64Array, Int64Array]:
     """Pop nodes that wait for nothing, the earliest first; nodes that wait in a cycle are left out.
 
-    Also return, for each FIFO, a node that waits for room in it, or -1.
+    Also return, for each FIFO, the number of nodes that wait for room in it. They are a heap in
+    waits_for_room[room[f] : room[f + 1]].
     """
     _, sends, fifo = flow
     heap = np.empty(len(pending), dtype=np.int64)
     done = np.empty(len(pending), dtype=np.int64)
     following = np.full(len(pending), NONE, dtype=np.int64)  # the next message in its FIFO
-    fifos = fifo.max() + 1 if len(fifo) else 0
+    fifos = len(room) - 1
     tail, inside = np.full(fifos, NONE, dtype=np.int64), np.zeros(fifos, dtype=np.int64)
-    held = _Held(np.full((fifos, 2), NONE, dtype=np.int64), np.full((len(pending), 2), NONE, dtype=np.int64))
+    waits_for_room, held = np.empty(room[-1], dtype=np.int64), np.zeros(fifos, dtype=np.int64)
     size = length = 0
     for node in range(len(pending)):
         size = _push_if_ready(heap, when, size, node, pending, 0)
@@ -220,7 +159,9 @@ def _in_order(
         size -= 1
         other = sends[node]
         if other != NONE and inside[fifo[other]] >= depth:
-            _hold(held, fifo[other], node, when)
+            mine = fifo[other]
+            push_event(waits_for_room[room[mine] : room[mine + 1]], when, held[mine], node)
+            held[mine] += 1
             continue
         done[length] = node
         length += 1
@@ -240,61 +181,11 @@ def _in_order(
                 tail[mine] = NONE
             else:
                 size = _push_if_ready(heap, when, size, after, pending, 1)
-            first = held.ends[mine, 0]
-            if first != NONE:  # there is room for one message again
-                _release(held, mine)
+            if held[mine] > 0:  # there is room for one message again
+                first = pop_event(waits_for_room[room[mine] : room[mine + 1]], when, held[mine])
+                held[mine] -= 1
                 size = _push_if_ready(heap, when, size, first, pending, 0)
-    return done[:length].copy(), held.ends[:, 0].copy()
-
-
-class _Held(NamedTuple):
-    """For each FIFO, a doubly linked list of the nodes that wait for room in it, the earliest first.
-
-    Parameters
-    ----------
-    ends
-        int64, shape (FIFOs, 2): the first and the last node of each list, -1 for none.
-    beside
-        int64, shape (nodes, 2): the node before and the node after each node in its list.
-    """
-
-    ends: Int64Array
-    beside: Int64Array
-
-
-@kernel
-def _hold(held: _Held, fifo: int, node: int, when: FloatArray) -> None:
-    """Insert a node, by its time, into the list of those that wait for room in a FIFO; mostly at the end."""
-    ends, beside = held
-    before = ends[fifo, 1]
-    first = ends[fifo, 0]
-    if first != NONE and (when[node], node) < (when[first], first):
-        before = NONE
-    # Invariant: the list is sorted by (time, node).
-    while before != NONE and (when[node], node) < (when[before], before):
-        before = beside[before, 0]
-    behind = first if before == NONE else beside[before, 1]
-    beside[node, 0], beside[node, 1] = before, behind
-    if before == NONE:
-        ends[fifo, 0] = node
-    else:
-        beside[before, 1] = node
-    if behind == NONE:
-        ends[fifo, 1] = node
-    else:
-        beside[behind, 0] = node
-
-
-@kernel
-def _release(held: _Held, fifo: int) -> None:
-    """Remove the first of the nodes that wait for room in a FIFO."""
-    ends, beside = held
-    behind = beside[ends[fifo, 0], 1]
-    ends[fifo, 0] = behind
-    if behind == NONE:
-        ends[fifo, 1] = NONE
-    else:
-        beside[behind, 0] = NONE
+    return done[:length].copy(), held
 
 
 @kernel

@@ -22,6 +22,14 @@ wait                    take one signal of `origin`
 
 For a copy or reduction, `to` (`origin`) is the rank whose buffer holds the target (source); -1 means the own
 rank.
+
+A rank's input holds the items that start at it, one after the other in the order of `Collective.items`; its
+output holds the items that end at it. So an allgather's output holds the shards by owner; an all-to-all's
+input is ordered by destination and its output by owner, as in MPI and NCCL.
+
+In place, input and output share one memory. The smaller lies inside the larger, at the place of the rank's
+own item: an allgather's input at its shard of the output, a reduce-scatter's output at its shard of the
+input.
 """
 
 from __future__ import annotations
@@ -36,10 +44,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tutti.schedules.collective import Collective
-from tutti.schedules.programs.layout import BufferLayout
+from tutti.schedules.collective import EVERYONE, Collective
 from tutti.topologies.errors import InputError
-from tutti.topologies.exact import NONE, BoolArray, Int32Array, Int64Array, IntArray, frozen, offsets_of
+from tutti.topologies.exact import (
+    NONE,
+    BoolArray,
+    Int32Array,
+    Int64Array,
+    IntArray,
+    entries_of,
+    frozen,
+    offsets_of,
+)
 
 WARP = 32
 """Number of threads in a warp of a GPU."""
@@ -152,6 +168,137 @@ class Code(NamedTuple):
     channel: IntArray
 
 
+class BufferItems(NamedTuple):
+    """The items in a buffer of each rank, in CSR form.
+
+    Parameters
+    ----------
+    begin
+        int64, shape (ranks + 1,): entries begin[r]..begin[r + 1] - 1 belong to rank r.
+    item
+        int32: the item's row in `Collective.items`, ascending within a rank.
+    offset
+        int64: the unit of the buffer at which the item begins.
+    """
+
+    begin: Int64Array
+    item: Int32Array
+    offset: Int64Array
+
+
+@dataclass(frozen=True, eq=False)
+class BufferLayout:
+    """The buffers of each rank, in units of M / C.
+
+    Parameters
+    ----------
+    collective
+        The collective whose items stand in the buffers.
+    length
+        int64, shape (items,): the units of each item.
+    scratch
+        int32, shape (ranks,): the units of scratch of each rank.
+    in_place
+        Whether input and output share one memory.
+    """
+
+    collective: Collective
+    length: Int64Array
+    scratch: Int32Array
+    in_place: bool
+
+    @classmethod
+    def of(cls, collective: Collective, units: int, scratch: Int32Array, *, in_place: bool) -> BufferLayout:
+        """Return the layout of the buffers if M has this number of units.
+
+        Raises
+        ------
+        InputError
+            As `item_units`.
+        """
+        return cls(collective, item_units(collective, units), scratch, in_place)
+
+    @cached_property
+    def input(self) -> BufferItems:
+        """The items in the input at the start."""
+        return self._placement(self.collective.items.start)
+
+    @cached_property
+    def output(self) -> BufferItems:
+        """The items that must be in the output at the end."""
+        return self._placement(self.collective.items.end)
+
+    @cached_property
+    def sizes(self) -> Int64Array:
+        """int64, shape (ranks, 3): the units of input, output and scratch (`Buffer`)."""
+        ranks = self.collective.num_ranks
+        sizes = np.zeros((ranks, len(Buffer)), dtype=np.int64)
+        for buffer, placed in enumerate((self.input, self.output)):
+            rank = np.repeat(np.arange(ranks), np.diff(placed.begin))
+            np.add.at(sizes[:, buffer], rank, self.length[placed.item])
+        sizes[:, 2] = self.scratch
+        return sizes
+
+    @cached_property
+    def base(self) -> Int64Array:
+        """int64, shape (ranks, 3): the cell at which each buffer begins in the memory of its rank.
+
+        The buffers follow each other, except that input and output overlap in place.
+        """
+        base = np.zeros((self.collective.num_ranks, len(Buffer)), dtype=np.int64)
+        if not self.in_place:
+            base[:, 1:] = np.cumsum(self.sizes, axis=1)[:, :2]
+            return base
+        for rank in range(self.collective.num_ranks):
+            first, second = (
+                slice(placed.begin[rank], placed.begin[rank + 1]) for placed in (self.input, self.output)
+            )
+            own, here, there = np.intersect1d(
+                self.input.item[first], self.output.item[second], return_indices=True
+            )
+            if len(own):
+                apart = int(self.output.offset[second][there[0]] - self.input.offset[first][here[0]])
+                base[rank, 0], base[rank, 1] = max(apart, 0), max(-apart, 0)
+        base[:, 2] = (base + self.sizes)[:, :2].max(axis=1)
+        return base
+
+    @cached_property
+    def memory(self) -> Int64Array:
+        """int64, shape (ranks,): the units of a rank's whole memory."""
+        return (self.base + self.sizes).max(axis=1)
+
+    def _placement(self, side: Int32Array) -> BufferItems:
+        """Return the places of the items that start (or end) at the ranks of `side`."""
+        items, members = self.collective.items, self.collective.members
+        of_group = [np.array(group, dtype=np.int32) for group in members]
+        count = np.where(side == EVERYONE, np.array([len(group) for group in of_group])[items.group], 1)
+        item = np.repeat(np.arange(len(items), dtype=np.int32), count)
+        rank = np.repeat(side, count)
+        everywhere = rank == EVERYONE
+        rank[everywhere] = np.concatenate(
+            [of_group[items.group[number]] for number in np.flatnonzero(side == EVERYONE)] or [rank[:0]]
+        )
+        order = np.lexsort((item, rank))
+        rank, item = rank[order], item[order]
+        begin = np.searchsorted(rank, np.arange(self.collective.num_ranks + 1)).astype(np.int64)
+        total = offsets_of(self.length[item])
+        return BufferItems(begin, item, total[:-1] - np.repeat(total[begin[:-1]], np.diff(begin)))
+
+
+def item_units(collective: Collective, units: int) -> Int64Array:
+    """Return the units of each item if M has this number of units.
+
+    Raises
+    ------
+    InputError
+        If an item is not a whole number of units.
+    """
+    share = collective.items.share.reduced
+    if (share.numerators * units % share.denominator).any():
+        raise InputError(f"M in {units} units: an item of the {collective} is no whole number of them")
+    return share.numerators * units // share.denominator
+
+
 @dataclass(frozen=True, eq=False)
 class Program:
     """The instructions of all ranks.
@@ -159,11 +306,11 @@ class Program:
     Parameters
     ----------
     collective
-        The collective that the program does; `layout.BufferLayout` gives the places of its items.
+        The collective that the program does; `BufferLayout` gives the places of its items.
     units
         The number C of units in M; every item is a whole number of units.
     in_place
-        Whether input and output share one memory (`layout.BufferLayout.base`).
+        Whether input and output share one memory (`BufferLayout.base`).
     scratch
         int32, shape (ranks,): the units of scratch of each rank.
     rank
@@ -239,6 +386,29 @@ class Program:
         return len(self.rank)
 
     @cached_property
+    def layout(self) -> BufferLayout:
+        """The layout of the buffers."""
+        return BufferLayout.of(self.collective, self.units, self.scratch, in_place=self.in_place)
+
+    @cached_property
+    def own(self) -> Int32Array:
+        """int32 (instructions,): the rank of each instruction."""
+        return self.rank[self.block_of]
+
+    @cached_property
+    def memory_of(self) -> tuple[Int32Array, Int32Array]:
+        """int32 (instructions,) each: the rank whose memory the source is in, and that of the target."""
+        local = np.isin(self.code.op, (Op.COPY, Op.REDUCE))
+        sides = (self.code.origin, self.code.to)
+        source, target = (np.where(local & (side != NONE), side, self.own) for side in sides)
+        return source, target
+
+    @cached_property
+    def remote(self) -> BoolArray:
+        """Booleans (instructions,): whether it reads or writes another rank's memory."""
+        return (self.memory_of[0] != self.own) | (self.memory_of[1] != self.own)
+
+    @cached_property
     def block_of(self) -> Int32Array:
         """int32 (instructions,): the block of each instruction."""
         return np.repeat(np.arange(self.num_blocks, dtype=np.int32), np.diff(self.begin))
@@ -257,7 +427,7 @@ class Program:
     def instruction(self, number: int) -> Instruction:
         """Return one instruction."""
         row = [int(column[number]) for column in self.code]
-        first = int(self.first_block[self.rank[self.block_of[number]]])
+        first = int(self.first_block[self.own[number]])
         waits = self.waits[self.wait_begin[number] : self.wait_begin[number + 1]]
         blocks = self.block_of[waits]
         steps = [(int(b) - first, int(w - self.begin[b])) for b, w in zip(blocks, waits, strict=True)]
@@ -283,18 +453,17 @@ class Program:
         awaited[self.block_of[self.waits][self.block_of[self.waits] != waiting]] = True
         blocks = np.lexsort((~awaited, self.rank))
         length = np.diff(self.begin)[blocks]
-        begin = offsets_of(length)
-        old = np.repeat(self.begin[blocks] - begin[:-1], length) + np.arange(len(self))
+        block, step = entries_of(length)
+        old = self.begin[blocks[block]] + step
         new = np.empty(len(self), dtype=np.int64)
         new[old] = np.arange(len(self))
         many = np.diff(self.wait_begin)[old]
-        wait_begin = offsets_of(many)
-        which = np.repeat(self.wait_begin[old] - wait_begin[:-1], many) + np.arange(len(self.waits))
+        waiter, wait = entries_of(many)
         return self.replace(
-            begin=begin,
+            begin=offsets_of(length),
             code=Code(*(column[old] for column in self.code)),
-            wait_begin=wait_begin,
-            waits=new[self.waits[which]],
+            wait_begin=offsets_of(many),
+            waits=new[self.waits[self.wait_begin[old[waiter]] + wait]],
         )
 
     def replace(self, **changes: Any) -> Program:
@@ -334,14 +503,11 @@ class Program:
             raise InputError(f"{name}: a number of an instruction doesn't fit 32 bits")
         table = np.array(rows, dtype=np.int64).reshape(len(rows), len(Code._fields))
         code = Code(*table.T)
-        sizes = (
-            _scratch_used(code, np.repeat(rank, np.diff(begin)), len(ranks)) if scratch is None else scratch
-        )
         program = cls(
             collective,
             units,
             in_place,
-            frozen(sizes, np.int32),
+            frozen([0] * len(ranks) if scratch is None else scratch, np.int32),
             frozen(rank, np.int32),
             begin,
             code,
@@ -349,8 +515,19 @@ class Program:
             frozen([wait for one in waits for wait in one], np.int32),
             name,
         )
+        if scratch is None:
+            program = program.replace(scratch=program._scratch_used())
         program.check()
         return program
+
+    def _scratch_used(self) -> Int64Array:
+        """Return how many units of scratch the instructions use, by rank."""
+        used, code = np.zeros(self.num_ranks, dtype=np.int64), self.code
+        sides = ((code.source_buffer, code.source_offset), (code.target_buffer, code.target_offset))
+        for rank, (buffer, offset) in zip(self.memory_of, sides, strict=True):
+            inside = (buffer == Buffer.SCRATCH) & (rank >= 0) & (rank < self.num_ranks)
+            np.maximum.at(used, rank[inside], (offset + code.length)[inside])
+        return used
 
     def check(self) -> None:
         """Check that every instruction stays inside its buffers and names existing ranks and steps.
@@ -360,11 +537,8 @@ class Program:
         InputError
             If one doesn't; the message names the first.
         """
-        sizes = BufferLayout.of(self).sizes
-        op, code = self.code.op, self.code
-        own = self.rank[self.block_of]
+        sizes, op, code, own = self.layout.sizes, self.code.op, self.code, self.own
         self._first((op < 0) | (op >= len(Op)), "unknown instruction type")
-        ranks = [np.where(side == NONE, own, side) for side in (code.origin, code.to)]
         for side, what in zip((code.to, code.origin), ("to", "from"), strict=True):
             self._first(
                 (side < NONE) | (side >= self.num_ranks),
@@ -380,14 +554,12 @@ class Program:
         self._first(
             (code.length < 1) & (table_of("reads")[op] | table_of("writes")[op]), "moves less than a unit"
         )
-        local = np.where(between, own, 0)
-        for prop, buffer, offset, whose in (
-            ("reads", code.source_buffer, code.source_offset, ranks[0]),
-            ("writes", code.target_buffer, code.target_offset, ranks[1]),
+        for prop, buffer, offset, where in (
+            ("reads", code.source_buffer, code.source_offset, self.memory_of[0]),
+            ("writes", code.target_buffer, code.target_offset, self.memory_of[1]),
         ):
             used = table_of(prop)[op]
             self._first(used & ((buffer < 0) | (buffer >= len(Buffer))), f"{prop} no buffer")
-            where = np.where(between, local, whose)
             room = sizes[where, np.where(used, buffer, 0)]
             outside = (offset < 0) | (offset.astype(np.int64) + code.length > room)
             self._first(used & outside, f"{prop} outside its buffer", room)
@@ -415,17 +587,3 @@ def _number(begin: Int64Array, first: int, last: int, waiter: int, block: int, s
     if not inside:
         raise InputError(f"block {waiter - first} waits for step {step} of block {block}, which isn't there")
     return int(begin[first + block]) + step
-
-
-def _scratch_used(code: Code, own: Int64Array, num_ranks: int) -> Int64Array:
-    """Return how many units of scratch the instructions use, by rank."""
-    used = np.zeros(num_ranks, dtype=np.int64)
-    for buffer, offset, side in (
-        (code.source_buffer, code.source_offset, code.origin),
-        (code.target_buffer, code.target_offset, code.to),
-    ):
-        remote = np.isin(code.op, (Op.COPY, Op.REDUCE)) & (side != NONE)
-        mine = np.where(remote & (side >= 0) & (side < num_ranks), side, own)
-        scratch = buffer == Buffer.SCRATCH
-        np.maximum.at(used, mine[scratch], (offset + code.length)[scratch])
-    return used

@@ -14,10 +14,12 @@ efficient and precise dynamic race detection, PLDI 2009.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from tutti.schedules.programs.machine import ProgramArrays, State
-from tutti.topologies.exact import BoolArray, Int32Array, Int64Array
+from tutti.topologies.exact import NONE, BoolArray, Int32Array, Int64Array
 from tutti.topologies.kernels import kernel
 
 CLOCK_BYTES = 2**28
@@ -37,12 +39,16 @@ def doubtful_pairs(machine: ProgramArrays, state: State, order: Int32Array) -> I
     state, order
         The final state of a run of all its instructions, and their order in it.
     """
-    neighbours = [
-        np.stack([used[:-1], used[1:]], axis=1)[_same_connection(begin, len(used))]
-        for used, begin in ((state.sent, machine.send_begin), (state.taken, machine.take_begin))
-        if len(used)
-    ]
-    pairs = np.concatenate([_conflicts(machine, order, len(state.memory)), *neighbours])
+    neighbours = []
+    for used, begin in ((state.sent, machine.send_begin), (state.taken, machine.take_begin)):
+        follows = np.ones(len(used) + 1, dtype=np.bool_)  # on the same connection as the use before
+        follows[begin] = False
+        neighbours.append(np.stack([used[:-1], used[1:]], axis=1)[follows[1 : len(used)]])
+    places = (machine.source, machine.addend, machine.target, machine.length)
+    accesses = Accesses(order.astype(np.int64), *(column[order].astype(np.int64) for column in places))
+    found = conflicts(accesses, np.array([0, len(order)]), len(state.memory), len(machine.block))[0]
+    ordered = np.stack([found[:, 1], found[:, 0]], axis=1).astype(np.int32)
+    pairs = np.concatenate([ordered[~_is_plain(machine, ordered)], *neighbours])
     return pairs[machine.block[pairs[:, 0]] != machine.block[pairs[:, 1]]]
 
 
@@ -71,13 +77,6 @@ def first_race(
     place[order] = np.arange(len(order))
     earlier, later = racing[np.argmin(place[racing[:, 1]])]
     return int(earlier), int(later)
-
-
-def _same_connection(begin: Int64Array, count: int) -> BoolArray:
-    """Return for each use of an end, except the last, whether the next use is of the same connection."""
-    follows = np.ones(count + 1, dtype=np.bool_)
-    follows[begin] = False
-    return follows[1:-1]
 
 
 def _ordered(machine: ProgramArrays, order: Int32Array, partners: Int32Array, pairs: Int32Array) -> BoolArray:
@@ -127,51 +126,103 @@ def _join(clock: Int32Array, other: Int32Array) -> None:
         clock[place] = max(clock[place], other[place])
 
 
-@kernel
-def _conflicts(machine: ProgramArrays, order: Int32Array, cells: int) -> Int32Array:
-    """Return pairs of accesses that must be ordered, except those whose order is plain; shape (pairs, 2).
+class Accesses(NamedTuple):
+    """Accesses of memory cells, as arrays of one length, in order.
 
-    The reads of a cell since its last write are a linked list.
+    Parameters
+    ----------
+    who
+        int64: the number of each event.
+    first, second
+        int64: the first cells that it reads from two places; -1 for none.
+    target
+        int64: the first cell that it writes, after it has read; -1 for none.
+    length
+        int64: the number of cells at each place.
     """
-    reads = 0
-    for instruction in order:
-        both = (machine.source[instruction] >= 0) + (machine.addend[instruction] >= 0)
-        reads += both * machine.length[instruction]
-    reader, behind = np.empty(reads, dtype=np.int32), np.empty(reads, dtype=np.int64)
-    last_read, last_write = np.full(cells, -1, dtype=np.int64), np.full(cells, -1, dtype=np.int32)
-    pairs, num_pairs, num_reads = np.empty((1024, 2), dtype=np.int32), 0, 0
-    for instruction in order:
-        for unit in range(machine.length[instruction]):
-            for read in (machine.source[instruction], machine.addend[instruction]):
-                if read >= 0:
-                    pairs, num_pairs = _note(machine, pairs, num_pairs, last_write[read + unit], instruction)
-                    reader[num_reads], behind[num_reads] = instruction, last_read[read + unit]
-                    last_read[read + unit] = num_reads
-                    num_reads += 1
-            if machine.target[instruction] >= 0:
-                cell = machine.target[instruction] + unit
-                pairs, num_pairs = _note(machine, pairs, num_pairs, last_write[cell], instruction)
-                # A write must come after all reads since the last write, which are then forgotten.
-                while last_read[cell] >= 0:
-                    pairs, num_pairs = _note(machine, pairs, num_pairs, reader[last_read[cell]], instruction)
-                    last_read[cell] = behind[last_read[cell]]
-                last_write[cell] = instruction
-    return pairs[:num_pairs]
+
+    who: Int64Array
+    first: Int64Array
+    second: Int64Array
+    target: Int64Array
+    length: Int64Array
 
 
 @kernel
-def _note(
-    machine: ProgramArrays, pairs: Int32Array, count: int, earlier: int, later: int
-) -> tuple[Int32Array, int]:
-    """Append a pair, unless its order is plain or it was the last one appended."""
-    if earlier < 0 or machine.block[earlier] == machine.block[later]:
-        return pairs, count
-    if count > 0 and pairs[count - 1, 0] == earlier and pairs[count - 1, 1] == later:
-        return pairs, count
-    for wait in machine.waits[machine.wait_begin[later] : machine.wait_begin[later + 1]]:
-        if machine.block[wait] == machine.block[earlier] and wait >= earlier:
-            return pairs, count
-    if count == len(pairs):
-        pairs = np.concatenate((pairs, np.empty_like(pairs)))
-    pairs[count, 0], pairs[count, 1] = earlier, later
-    return pairs, count + 1
+def conflicts(
+    accesses: Accesses, begin: Int64Array, cells: int, numbers: int
+) -> tuple[Int64Array, Int32Array]:
+    """Return pairs of events that must be in order, the later first, and the number of readers of each event.
+
+    An event that reads a cell must come after the last one that wrote it; an event that writes it, after all
+    that have read it since then. The reads of a cell since its last write are a linked list.
+
+    Parameters
+    ----------
+    accesses
+        The accesses.
+    begin
+        int64, shape (memories + 1,): the events begin[m]..begin[m + 1] - 1 access memory m.
+    cells
+        The largest number of cells of a memory.
+    numbers
+        The number of events' numbers.
+    """
+    who, first, second, targets, length = accesses
+    writer, reader = np.empty(cells, dtype=np.int64), np.empty(cells, dtype=np.int64)
+    pool = np.empty((1024, 2), dtype=np.int64)  # an event that reads, and the previous entry
+    met = np.full(numbers, NONE, dtype=np.int64)
+    readers = np.zeros(numbers, dtype=np.int32)
+    pairs, used = np.empty((1024, 2), dtype=np.int64), 0
+    for memory in range(len(begin) - 1):
+        for cell in range(cells):
+            writer[cell], reader[cell] = NONE, NONE
+        entries = 0
+        for event in range(begin[memory], begin[memory + 1]):
+            one = who[event]
+            for source in (first[event], second[event]):
+                for cell in range(source, source + length[event] if source != NONE else source):
+                    if writer[cell] != NONE and met[writer[cell]] != one:
+                        readers[writer[cell]] += 1
+                    pairs, used = _note(pairs, used, one, writer[cell], met)
+                    pool, entries = _append(pool, entries, one, reader[cell])
+                    reader[cell] = entries - 1
+            target = targets[event]
+            for cell in range(target, target + length[event] if target != NONE else target):
+                entry = reader[cell]
+                if entry == NONE:
+                    pairs, used = _note(pairs, used, one, writer[cell], met)
+                while entry != NONE:
+                    pairs, used = _note(pairs, used, one, pool[entry, 0], met)
+                    entry = pool[entry, 1]
+                writer[cell], reader[cell] = one, NONE
+    return pairs[:used].copy(), readers
+
+
+@kernel
+def _note(pairs: Int64Array, used: int, later: int, earlier: int, met: Int64Array) -> tuple[Int64Array, int]:
+    """Append a pair unless the two are one event, or the pair is there."""
+    if earlier in (NONE, later) or met[earlier] == later:
+        return pairs, used
+    met[earlier] = later
+    return _append(pairs, used, later, earlier)
+
+
+@kernel
+def _append(table: Int64Array, used: int, first: int, second: int) -> tuple[Int64Array, int]:
+    """Append a pair to a table, whose length doubles when it is full."""
+    if used == len(table):
+        table = np.concatenate((table, np.empty_like(table)))
+    table[used, 0], table[used, 1] = first, second
+    return table, used + 1
+
+
+@kernel
+def _is_plain(machine: ProgramArrays, pairs: Int32Array) -> BoolArray:
+    """Return for each pair whether the second waits for the first, or for a later step of its block."""
+    plain = np.zeros(len(pairs), dtype=np.bool_)
+    for pair in range(len(pairs)):
+        earlier, later = pairs[pair, 0], pairs[pair, 1]
+        for wait in machine.waits[machine.wait_begin[later] : machine.wait_begin[later + 1]]:
+            plain[pair] |= machine.block[wait] == machine.block[earlier] and wait >= earlier
+    return plain

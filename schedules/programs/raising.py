@@ -21,9 +21,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tutti.schedules.programs.layout import BufferLayout
 from tutti.schedules.programs.program import Buffer, Op, Program, table_of
-from tutti.schedules.programs.serial import senders, serial_order
+from tutti.schedules.programs.serial import longest_paths, senders, serial_order
 from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
 from tutti.schedules.verify import verify
 from tutti.topologies.errors import InputError, Unsupported
@@ -148,7 +147,7 @@ def implied_network(
         If some ranks exchange nothing with the others.
     """
     sends = np.flatnonzero(table_of("sends")[program.code.op])
-    source, target = program.rank[program.block_of[sends]], program.code.to[sends]
+    source, target = program.own[sends], program.code.to[sends]
     pairs = set(zip(source.tolist(), target.tolist(), strict=True))
     both = sorted(pairs | {(b, a) for a, b in pairs})
     links = [Link(a, b, bandwidth, alpha) for a, b in both]
@@ -163,7 +162,7 @@ class _Replay:
     """
 
     def __init__(self, program: Program) -> None:
-        self.program, self.layout = program, BufferLayout.of(program)
+        self.program, self.layout = program, program.layout
         layout, code = self.layout, program.code
         sizes = int(layout.memory.sum()), int(code.length.sum(dtype=np.int64))
         for size, what in zip(sizes, ("holds", "moves"), strict=True):
@@ -173,7 +172,7 @@ class _Replay:
                 )
         sent = senders(program)
         self.order, self.sender = serial_order(program, sent).tolist(), sent.tolist()
-        self.own = program.rank[program.block_of].tolist()
+        self.own = program.own.tolist()
         self.base = layout.base.tolist()
         self.item = np.repeat(np.arange(len(layout.length)), layout.length).tolist()
         self.combines = program.collective.items.combines.tolist()
@@ -234,8 +233,7 @@ class _Replay:
         if op is Op.NOP:
             return
         code, rank = self.program.code, self.own[number]
-        local = op in (Op.COPY, Op.REDUCE)
-        if op in (Op.SIGNAL, Op.WAIT) or (local and (code.to[number], code.origin[number]) != (NONE, NONE)):
+        if op in (Op.SIGNAL, Op.WAIT) or self.program.remote[number]:
             raise self._unsupported(number, "reads or writes another rank's memory")
         values: list[_UnitValue] = []
         if op.receives:
@@ -354,24 +352,6 @@ def _order(program: Program, rows: int, edges: _Edges) -> tuple[Int64Array, Int6
         )
     in_steps = bool(inside.any())
     weight = (data if in_steps else np.ones_like(data))[~inside]
-    level = _levels(together, label[before[~inside]], label[after[~inside]], weight)[label]
+    level = longest_paths(together, label[before[~inside]], label[after[~inside]], weight)[label]
     order = np.lexsort((np.arange(rows), level))
     return order, (level[order] + 1) if in_steps else None
-
-
-def _levels(nodes: int, before: Int64Array, after: Int64Array, weight: BoolArray) -> Int64Array:
-    """Return the greatest weight of a path to each node of an acyclic graph."""
-    order = np.argsort(before, kind="stable")
-    begin = offsets_of(np.bincount(before, minlength=nodes)).tolist()
-    heads = list(zip(after[order].tolist(), weight[order].tolist(), strict=True))
-    pending = np.bincount(after, minlength=nodes).tolist()
-    level = [0] * nodes
-    ready = [node for node in range(nodes) if not pending[node]]
-    while ready:
-        node = ready.pop()
-        for head, longer in heads[begin[node] : begin[node + 1]]:
-            level[head] = max(level[head], level[node] + longer)
-            pending[head] -= 1
-            if not pending[head]:
-                ready.append(head)
-    return np.array(level, dtype=np.int64)

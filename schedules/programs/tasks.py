@@ -24,9 +24,8 @@ from typing import NamedTuple
 import numpy as np
 
 from tutti.schedules.message_durations import messages
-from tutti.schedules.programs.moves import Moves, moves_of, ways
+from tutti.schedules.programs.moves import Moves, moves_of, rounded, ways
 from tutti.schedules.programs.ordering import waits
-from tutti.schedules.programs.rounding import rounded
 from tutti.schedules.schedule import Schedule
 from tutti.schedules.simulation.simulate import SimulationOptions
 from tutti.topologies.errors import InputError

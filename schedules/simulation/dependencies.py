@@ -81,7 +81,12 @@ def dependencies(schedule: Schedule, grouped: Messages) -> Dependencies:
     chunks = schedule.chunks
     rows, nodes = schedule.columns, schedule.topology.num_nodes
     places = _Places(schedule.route_source, schedule.route_target, chunks.first, chunks.copy_of_or_empty)
-    moments = _Moments(grouped.of_row, *_visibility(schedule, grouped))
+    if schedule.clock is Clock.TIME:
+        start, done = grouped.order, grouped.order + transfer_ticks(schedule, grouped).until_arrival
+    else:  # what is done one step earlier or, in the flow clock, one place earlier in the table
+        done = grouped.order if schedule.clock is Clock.STEP else np.arange(len(grouped), dtype=np.int64)
+        start = done - 1
+    moments = _Moments(grouped.of_row, start, done)
     if not schedule.collective.is_combining and nodes * len(chunks) <= _MOST_CELLS:
         # Most schedules bring each chunk to a node once: then a table of writers is enough.
         writer = np.full((nodes, len(chunks)), NONE, dtype=np.int32)
@@ -95,15 +100,6 @@ def dependencies(schedule: Schedule, grouped: Messages) -> Dependencies:
         arriving = np.argsort(moments.done[grouped.of_row], kind="stable").astype(np.int32)
         writes = stable_pass(arriving, item, items)
     return _connect((begin, reads, writes), rows, places, moments, nodes)
-
-
-def _visibility(schedule: Schedule, grouped: Messages) -> tuple[Int64Array, Int64Array]:
-    """Return start and done of each message, see `_Moments`."""
-    if schedule.clock is Clock.TIME:
-        return grouped.order, grouped.order + transfer_ticks(schedule, grouped).until_arrival
-    # A message reads what is done one step earlier or, in the flow clock, one place earlier in the table.
-    done = grouped.order if schedule.clock is Clock.STEP else np.arange(len(grouped), dtype=np.int64)
-    return done - 1, done
 
 
 @kernel(light=1)

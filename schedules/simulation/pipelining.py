@@ -1,15 +1,22 @@
-"""The number of slices in which the transfers of a flow travel: the one of least simulated time."""
+"""The number of slices in which the transfers of a flow travel: the one of least simulated time.
+
+`message_frame` shows people when each message then holds which link.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from tutti.schedules.schedule import Clock, Schedule
-from tutti.schedules.simulation.simulate import SimulationOptions, simulate
+from tutti.schedules.simulation.simulate import SimulationOptions, simulate, watch
+from tutti.topologies.units import parse_size
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class SliceTuning(NamedTuple):
@@ -63,3 +70,40 @@ def best_slices(
             best, least = slices, time
         slices *= 2
     return best, least
+
+
+def message_frame(schedule: Schedule, size: Fraction | int | str) -> pd.DataFrame:
+    """Return one row for each message and link that it holds, sorted by start.
+
+    Columns: ``message``, ``link``, ``source`` and ``target`` (the link's nodes), ``start`` and ``end``
+    (seconds, while the link is held), ``bytes``. A flow is cut into its best slices.
+
+    Parameters
+    ----------
+    schedule
+        A legal schedule.
+    size
+        M in bytes, or as text such as ``"1MB"``.
+
+    Raises
+    ------
+    InputError
+        As `schedules.simulation.simulate.simulate`.
+    """
+    import pandas as pd
+
+    size = parse_size(size) if isinstance(size, str) else Fraction(size)
+    slices = best_slices(schedule, size)[0] if schedule.clock is Clock.FLOW else 1
+    _, held = watch(schedule, size, SimulationOptions(slices))
+    topology = schedule.topology
+    return pd.DataFrame(
+        {
+            "message": held.message,
+            "link": held.link,
+            "source": topology.source[held.link],
+            "target": topology.target[held.link],
+            "start": held.begin,
+            "end": held.end,
+            "bytes": held.bytes,
+        }
+    ).sort_values(["start", "message"], ignore_index=True, kind="stable")

@@ -173,13 +173,6 @@ def simulate(schedule: Schedule, size: Fraction | int, options: SimulationOption
     return _simulation(schedule, size, times)
 
 
-def _gamma(schedule: Schedule, options: SimulationOptions) -> Fraction:
-    """Return γ in seconds per byte; 0 if nothing is reduced."""
-    if schedule.reduce is None:
-        return Fraction(0)
-    return schedule.topology.gamma if options.gamma is None else Fraction(options.gamma)
-
-
 @dataclass(frozen=True, eq=False)
 class Holding:
     """The times when links are held, one row for each message and link of its route (`hops`).
@@ -294,7 +287,8 @@ def _links(schedule: Schedule, size: Fraction | int, options: SimulationOptions)
     scale = Fraction(size) * bandwidth.denominator / (schedule.chunks.denominator * options.slices)
     share = Fraction(options.congestion)
     seconds = [scale / numerator / share.denominator for numerator in distinct.tolist()]
-    gamma = _gamma(schedule, options)
+    gamma = schedule.topology.gamma if options.gamma is None else Fraction(options.gamma)
+    gamma = Fraction(0) if schedule.reduce is None else gamma
     units = [Fraction(common, alpha.denominator), gamma * scale / bandwidth.denominator]
     seconds += [unit for unit in units if unit]
     rate = 1 / exact_tick(seconds, max(seconds))

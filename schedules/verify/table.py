@@ -11,7 +11,7 @@ from tutti.schedules.collective import EVERYONE
 from tutti.schedules.files.rounds import RoundTable
 from tutti.schedules.schedule import COLUMNS, NO_COPY, Clock, Schedule, TransferColumns
 from tutti.topologies.errors import TuttiError
-from tutti.topologies.exact import INT32_MAX, INT64_MAX, BoolArray, Int32Array, Int64Array, frozen
+from tutti.topologies.exact import INT32_MAX, INT64_MAX, BoolArray, Int32Array, Int64Array
 from tutti.topologies.kernels import kernel
 
 MOST_ROWS = INT32_MAX
@@ -219,9 +219,9 @@ def _check_rows(schedule: Schedule) -> None:
         kinds,
         schedule.collective.items.combines,
     )
-    early = _first_disorder(schedule)
-    if early is not None and (code == _FINE or early < row):
-        _raise_disorder(schedule, early)
+    early = _disorder(schedule)
+    if early is not None and (code == _FINE or (early.row or 0) < row):
+        raise early
     if code != _FINE:
         _raise_row(schedule, row, code)
 
@@ -291,26 +291,17 @@ def _raise_row(schedule: Schedule, row: int, code: int) -> None:
     )
 
 
-def _first_disorder(schedule: Schedule) -> int | None:
-    """Return the first row whose order is below that of the row before, or below the clock's first."""
-    order = schedule.order
+def _disorder(schedule: Schedule) -> VerificationError | None:
+    """Return the error for the first row whose order is below the clock's first or that of the row before."""
+    order, steps = schedule.order, schedule.clock is Clock.STEP
     if order is None or len(order) == 0:
         return None
-    if order[0] < _earliest(schedule):
-        return 0
-    rows = np.flatnonzero(order[1:] < order[:-1])
-    return int(rows[0]) + 1 if len(rows) else None
-
-
-def _earliest(schedule: Schedule) -> int:
-    return 1 if schedule.clock is Clock.STEP else 0
-
-
-def _raise_disorder(schedule: Schedule, row: int) -> None:
-    order = schedule.order if schedule.order is not None else frozen([], np.int64)
-    word = "step" if schedule.clock is Clock.STEP else "tick"
-    if row == 0:
-        what = f"the first {word} is {_earliest(schedule)}"
-    else:
-        what = f"the transfer before is at {word} {order[row - 1]}; rows must stand in replay order"
-    raise VerificationError(f" is at {word} {order[row]}; {what}", row)
+    word, earliest = ("step", 1) if steps else ("tick", 0)
+    if order[0] < earliest:
+        return VerificationError(f" is at {word} {order[0]}; the first {word} is {earliest}", 0)
+    rows = np.flatnonzero(order[1:] < order[:-1]) + 1
+    if not len(rows):
+        return None
+    row = int(rows[0])
+    before = f"the transfer before is at {word} {order[row - 1]}; rows must stand in replay order"
+    return VerificationError(f" is at {word} {order[row]}; {before}", row)

@@ -60,7 +60,7 @@ def test_parts_that_do_not_fit_are_refused_with_their_place(table, message):
 
 
 def test_two_methods_do_several_kinds_themselves_and_the_others_say_that_they_do_not():
-    """The others are found with `schedules.by_groups` around them, which does the parts one by one."""
+    """The others are found with `schedules.groups` around them, which does the parts one by one."""
     what = concurrent([collective("reduce", 6, groups=[[0, 1]]), collective("gather", 6, groups=[[2, 3]])])
     problem, able = Problem(parse_topology("mesh:2x3"), what), set()
     for name, method in METHODS.items():

@@ -12,8 +12,8 @@ from tests.sweep import for_each
 from tutti.experiments.registry import METHODS, find_method
 from tutti.models.bounds import lower_bounds
 from tutti.schedules import Problem, collective, concurrent
-from tutti.schedules.by_groups import by_groups
-from tutti.schedules.dimensions import grouped
+from tutti.schedules.collective import grouped
+from tutti.schedules.groups import by_groups
 from tutti.schedules.simulation.pipelining import best_slices
 from tutti.schedules.simulation.simulate import simulate
 from tutti.schedules.verify import verify

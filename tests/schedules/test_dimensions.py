@@ -5,8 +5,7 @@ from fractions import Fraction
 import pytest
 
 from tests.sweep import for_each
-from tutti.schedules.collective import collective, concurrent
-from tutti.schedules.dimensions import grouped
+from tutti.schedules.collective import collective, concurrent, grouped
 from tutti.topologies import InputError
 
 ROWS = ((0, 1, 2), (3, 4, 5))

@@ -17,16 +17,15 @@ from tutti.heuristics.classic.direct import METHOD as DIRECT
 from tutti.heuristics.classic.halving_doubling import RECURSIVE_DOUBLING
 from tutti.models.bounds import lower_bounds
 from tutti.schedules import KINDS, Chunks, Clock, Kind, Problem, Schedule, collective, concurrent
-from tutti.schedules import together as module
-from tutti.schedules.by_groups import by_groups
+from tutti.schedules import groups as module
 from tutti.schedules.collective import EVERYONE
 from tutti.schedules.files.document import to_document
 from tutti.schedules.files.schedule_file import content_hash, read_schedule, write_schedule
+from tutti.schedules.groups import by_groups, parts_of, side_by_side, together
 from tutti.schedules.retiming import retimed
 from tutti.schedules.reversal import reverse
 from tutti.schedules.simulation.pipelining import best_slices
 from tutti.schedules.simulation.simulate import simulate
-from tutti.schedules.together import parts_of, side_by_side, together
 from tutti.schedules.verify import VerificationError, verify
 from tutti.topologies import InputError, NoSchedule, Unsupported
 from tutti.topologies.text import parse_topology
@@ -239,7 +238,7 @@ def test_starts_without_a_common_tick_in_64_bits_are_refused():
     ]
     assert len(side_by_side(what, [part.replace(tick=ticks[0]) for part in timed])) == sum(map(len, parts))
     late[0][-1] = 2**62
-    with pytest.raises(InputError, match="starts of the parts do not fit 64 bits"):
+    with pytest.raises(InputError, match="start times do not fit 64 bits"):
         side_by_side(what, [part.replace(order=order) for part, order in zip(timed, late, strict=True)])
 
 

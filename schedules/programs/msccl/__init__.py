@@ -1,5 +1,5 @@
 """Programs as MSCCL XML, which MSCCL and RCCL load.
 
-Read `flavours` (names and limits of the two runtimes), `printer`, `reader`, then `lint`: the runtimes' own
-rules, for files from any source. All that is printed is checked by `lint`.
+Read `flavours` (names and limits of the two runtimes), `reader`, `lint` (the runtimes' own rules, for files
+from any source), then `files`. All that is printed is checked by `lint`.
 """

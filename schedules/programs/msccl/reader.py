@@ -10,15 +10,13 @@ from __future__ import annotations
 
 from functools import partial
 from math import gcd
-from pathlib import Path
 
 from tutti.schedules.collective import Collective, Kind
 from tutti.schedules.programs.msccl.flavours import BUFFERS, KINDS, LIMITS, TYPES
 from tutti.schedules.programs.program import NOWHERE, Address, Instruction, Op, Program
 from tutti.topologies.errors import suggestion, within
 from tutti.topologies.exact import NONE
-from tutti.topologies.files import read_text
-from tutti.topologies.xml_files import MOST_XML, Element, parse_xml
+from tutti.topologies.xml_files import Element, parse_xml
 
 _PARTS_OF_BUFFER = (Kind.ALLREDUCE, Kind.REDUCE, Kind.BROADCAST)
 """Collectives whose chunks belong to no rank, so that any number of chunks is valid."""
@@ -26,13 +24,24 @@ _PARTS_OF_BUFFER = (Kind.ALLREDUCE, Kind.REDUCE, Kind.BROADCAST)
 _Waits = tuple[tuple[int, int], ...]
 
 
-def read_msccl(path: Path | str, *, root: int | None = None, in_place: bool | None = None) -> Program:
-    """Return the program in a file.
+def from_xml(text: str, where: str, *, root: int | None = None, in_place: bool | None = None) -> Program:
+    """Return the program in a text; `where` names it in errors, and the others are those of `program_of`.
+
+    Raises
+    ------
+    InputError
+        If the text holds no program; the message names the line.
+    """
+    return program_of(parse_algo(text, where), root=root, in_place=in_place)
+
+
+def program_of(algo: Element, *, root: int | None = None, in_place: bool | None = None) -> Program:
+    """Return the program that an element ``algo`` describes.
 
     Parameters
     ----------
-    path
-        The file.
+    algo
+        The element.
     root
         The root of a rooted collective, which the format doesn't name; by default it is derived from the
         program.
@@ -42,29 +51,7 @@ def read_msccl(path: Path | str, *, root: int | None = None, in_place: bool | No
     Raises
     ------
     InputError
-        If the file holds no program; the message names the line.
-    """
-    return from_xml(read_text(path, MOST_XML), str(path), root=root, in_place=in_place)
-
-
-def from_xml(text: str, where: str, *, root: int | None = None, in_place: bool | None = None) -> Program:
-    """Return the program in a text; `where` names it in errors.
-
-    Raises
-    ------
-    InputError
-        As `read_msccl`.
-    """
-    return program_of(parse_algo(text, where), root=root, in_place=in_place)
-
-
-def program_of(algo: Element, *, root: int | None = None, in_place: bool | None = None) -> Program:
-    """Return the program that an element ``algo`` describes.
-
-    Raises
-    ------
-    InputError
-        As `read_msccl`.
+        As `from_xml`.
     """
     chunks = algo.integer("nchunksperloop", 1, LIMITS.units)
     ranks = algo.integer("ngpus", 2, LIMITS.children)

@@ -1,4 +1,5 @@
 """Programs as MSCCL++ execution plans: one-sided programs in JSON.
 
-Read `names` (names and limits of the runtime), `syncs`, `printer`, `reader`.
+Read `names` (names and limits of the runtime, and where its threads meet), `files`, then `reader` with
+`assembly`.
 """

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from math import gcd, lcm
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
 
 from tutti.schedules.collective import Collective, collective
 from tutti.schedules.files.document import integer, mapping, shown
-from tutti.schedules.programs.faults import ProgramError
-from tutti.schedules.programs.layout import BufferLayout
+from tutti.schedules.programs.interpreter import ProgramError
 from tutti.schedules.programs.mscclpp.assembly import Assembly, Events, Flags, Steps
 from tutti.schedules.programs.mscclpp.names import (
     BUFFERS,
@@ -31,10 +31,12 @@ from tutti.schedules.programs.mscclpp.names import (
     PORT,
     SIMPLE,
     WHAT,
+    Cells,
+    Role,
+    Syncs,
     chunks_of,
 )
-from tutti.schedules.programs.mscclpp.syncs import Cells, Role, Syncs
-from tutti.schedules.programs.program import Address, Buffer, Instruction, Op, Program
+from tutti.schedules.programs.program import Address, Buffer, BufferLayout, Instruction, Op, Program
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import NONE
 from tutti.topologies.files import read_text
@@ -63,6 +65,9 @@ _SUMS: Mapping[str, tuple[str, str]] = {
 }
 """Operations that write the sum of their sources to the first target, and the same sum to the others."""
 _PUTS_WITH_SIGNAL = ("pws", "pwsf")
+
+
+_T = TypeVar("_T")
 
 
 class MscclppPlan(NamedTuple):
@@ -109,7 +114,7 @@ def from_plan(text: str, where: str) -> MscclppPlan:
         As `read_plan`.
     """
     try:
-        return _PlanReader(mapping(_loads(text, where), where)).plan()
+        return _PlanReader(_Object(mapping(_loads(text, where), where), "the plan")).plan()
     except InputError as error:
         raise InputError(f"{where}: {error}".replace(f"{where}: {where}", where)) from None
 
@@ -137,123 +142,125 @@ def _loads(text: str, where: str) -> Any:
         raise InputError(f"{where}: a number has too many digits") from None
 
 
-def _at(document: Mapping[str, Any], key: str, where: str) -> Any:
-    if key not in document:
-        raise InputError(f"{where} has no '{key}'")
-    return document[key]
+class _Object(NamedTuple):
+    """An object of the JSON, and its name in errors."""
 
+    data: Mapping[str, Any]
+    where: str
 
-def _list(document: Mapping[str, Any], key: str, where: str, *, needed: bool = True) -> list[Any]:
-    value = _at(document, key, where) if needed else document.get(key, [])
-    if not isinstance(value, list):
-        raise InputError(f"{where}: '{key}' is {shown(value)}; it must be a list")
-    return value
+    def at(self, key: str) -> Any:
+        """Return a required value."""
+        if key not in self.data:
+            raise InputError(f"{self.where} has no '{key}'")
+        return self.data[key]
 
+    def list(self, key: str, *, needed: bool = True) -> list[Any]:
+        value = self.at(key) if needed else self.data.get(key, [])
+        if not isinstance(value, list):
+            raise InputError(f"{self.where}: '{key}' is {shown(value)}; it must be a list")
+        return value
 
-def _objects(
-    document: Mapping[str, Any], key: str, where: str, *, needed: bool = True
-) -> list[Mapping[str, Any]]:
-    values = _list(document, key, where, needed=needed)
-    return [mapping(value, f"{where}: {key}[{number}]") for number, value in enumerate(values)]
+    def objects(self, key: str, name: str = "", *, needed: bool = True) -> list[_Object]:
+        """Return a list of objects; `name` is followed by the number of each, or has a place for it."""
+        places = [f"{self.where}: {key}[{number}]" for number in range(len(self.list(key, needed=needed)))]
+        data = map(mapping, self.list(key, needed=needed), places)
+        names = [name.format(number) for number in range(len(places))] if name else places
+        return list(map(_Object, data, names))
 
+    def whole(self, key: str, low: int, high: int) -> int:
+        return integer(self.at(key), low, high, f"{self.where}: '{key}'")
 
-def _whole(document: Mapping[str, Any], key: str, low: int, high: int, where: str) -> int:
-    return integer(_at(document, key, where), low, high, f"{where}: '{key}'")
+    def choice(self, key: str, allowed: Any) -> str:
+        value = self.at(key)
+        if not isinstance(value, str) or value not in allowed:
+            raise InputError(f"{self.where}: '{key}' is {shown(value)}; it is one of {', '.join(allowed)}")
+        return value
 
-
-def _choice(document: Mapping[str, Any], key: str, allowed: Any, where: str) -> str:
-    value = _at(document, key, where)
-    if not isinstance(value, str) or value not in allowed:
-        raise InputError(f"{where}: '{key}' is {shown(value)}; it is one of {', '.join(allowed)}")
-    return value
+    def ids(self, key: str, count: int, name: str) -> list[int]:
+        """Return a list of numbers below `count`."""
+        return [integer(one, 0, count - 1, f"{self.where}: {name}") for one in self.list(key)]
 
 
 class _PlanReader:
     """The data that all GPUs of a plan share, as they are read."""
 
-    def __init__(self, document: Mapping[str, Any]) -> None:
-        top = "the plan"
-        self.gpus = _objects(document, "gpus", top)
-        integer(len(self.gpus), 2, LIMITS.ranks, f"{top}: the number of gpus")
-        self.ranks = len(self.gpus)
-        self.packets = _choice(document, "protocol", (SIMPLE, PACKETS), top) == PACKETS
-        in_place = _at(document, "inplace", top)
-        if not isinstance(in_place, bool):
-            raise InputError(f"{top}: 'inplace' is {shown(in_place)}; it must be true or false")
-        self.in_place = in_place
-        self.doubled = self.packets and document.get("use_double_scratch_buffer", False) is True
-        name = _at(document, "name", top)
+    def __init__(self, plan: _Object) -> None:
+        self.gpus = plan.objects("gpus", "rank {}")
+        self.ranks = integer(len(self.gpus), 2, LIMITS.ranks, f"{plan.where}: the number of gpus")
+        self.packets = plan.choice("protocol", (SIMPLE, PACKETS)) == PACKETS
+        self.in_place = plan.at("inplace")
+        if not isinstance(self.in_place, bool):
+            raise InputError(f"{plan.where}: 'inplace' is {shown(self.in_place)}; it must be true or false")
+        self.doubled = self.packets and plan.data.get("use_double_scratch_buffer", False) is True
+        name = plan.at("name")
         self.name = name if isinstance(name, str) and name else "plan"
-        self.what = self._collective(document)
+        self.what = self._collective(plan)
         chunks, whole = self._chunks(), self.what.items.share.reduced.denominator
         least = chunks_of(self.what, whole)[0]
-        self.scale = self._scale(least // gcd(chunks, least))
-        self.units = self.scale * chunks * whole // least
-        self.scratch = [
-            self.scale * _whole(gpu, "scratch_chunks", 0, LIMITS.units, f"rank {rank}")
+        self.blocks = [
+            gpu.objects("threadblocks", f"rank {rank}, thread block {{}}")
             for rank, gpu in enumerate(self.gpus)
         ]
-        layout = BufferLayout.build(
-            self.what, self.units, np.array(self.scratch, dtype=np.int32), in_place=in_place
-        )
-        self.cells = Cells(layout)
+        self.scale = self._scale(least // gcd(chunks, least))
+        self.units = self.scale * chunks * whole // least
+        self.scratch = [self.scale * gpu.whole("scratch_chunks", 0, LIMITS.units) for gpu in self.gpus]
+        scratch = np.array(self.scratch, dtype=np.int32)
+        self.cells = Cells(BufferLayout.of(self.what, self.units, scratch, in_place=self.in_place))
         self.links = self._links()
         self.buffers = [self._remote_buffers(rank, gpu) for rank, gpu in enumerate(self.gpus)]
         self.semaphores = [
             [
-                _whole(one, "init_value", 0, LIMITS.steps, f"rank {rank}: semaphore {number}")
-                for number, one in enumerate(_objects(gpu, "semaphores", f"rank {rank}", needed=False))
+                one.whole("init_value", 0, LIMITS.steps)
+                for one in gpu.objects("semaphores", f"{gpu.where}: semaphore {{}}", needed=False)
             ]
-            for rank, gpu in enumerate(self.gpus)
+            for gpu in self.gpus
         ]
         self.warnings: list[str] = []
-        self.plain: dict[int, set[tuple[int, int]]] = defaultdict(
-            set
-        )  # spans of scratch without packets, by rank
+        # Spans of scratch without packets, by rank.
+        self.plain: dict[int, set[tuple[int, int]]] = defaultdict(set)
 
-    def _collective(self, document: Mapping[str, Any]) -> Collective:
-        top = "the plan"
-        name = _choice(document, "collective", (*COLLECTIVES.values(), CUSTOM), top)
+    def _collective(self, plan: _Object) -> Collective:
+        name = plan.choice("collective", (*COLLECTIVES.values(), CUSTOM))
         if name != CUSTOM:
             return collective({name: kind for kind, name in COLLECTIVES.items()}[name], self.ranks)
-        if WHAT not in document:
-            raise InputError(f"{top}: a collective '{CUSTOM}' without the key '{WHAT}', which names it")
-        where = f"{top}: '{WHAT}'"
-        what = mapping(document[WHAT], where)
-        kind, root = _at(what, "collective", where), what.get("root")
+        if WHAT not in plan.data:
+            raise InputError(
+                f"{plan.where}: a collective '{CUSTOM}' without the key '{WHAT}', which names it"
+            )
+        where = f"{plan.where}: '{WHAT}'"
+        what = _Object(mapping(plan.data[WHAT], where), where)
+        kind, root = what.at("collective"), what.data.get("root")
         if not isinstance(kind, str):
             raise InputError(f"{where}: 'collective' is {shown(kind)}; it must be a text")
-        return collective(
-            kind, self.ranks, root=None if root is None else integer(root, 0, self.ranks - 1, where)
-        )
+        root = None if root is None else integer(root, 0, self.ranks - 1, where)
+        return collective(kind, self.ranks, root=root)
 
     def _chunks(self) -> int:
         """Return the chunks of a rank's input; all ranks must have the collective's numbers of chunks."""
         least = chunks_of(self.what, self.what.items.share.reduced.denominator)
         first = 0
         for rank, gpu in enumerate(self.gpus):
-            where = f"rank {rank}"
-            _whole(gpu, "id", rank, rank, where)
-            inputs = _whole(gpu, "input_chunks", 1, LIMITS.units, where)
-            outputs = _whole(gpu, "output_chunks", 0 if self.in_place else 1, LIMITS.units, where)
+            gpu.whole("id", rank, rank)
+            inputs = gpu.whole("input_chunks", 1, LIMITS.units)
+            outputs = gpu.whole("output_chunks", 0 if self.in_place else 1, LIMITS.units)
             first = first or inputs
             untold = not outputs  # in place both share one memory, which may be counted once
             if inputs != first or (inputs * least[1] != outputs * least[0] and not untold):
                 raise InputError(
-                    f"{where}: {inputs} chunks of input and {outputs} of output; for the "
+                    f"{gpu.where}: {inputs} chunks of input and {outputs} of output; for the "
                     f"{self.what} the ratio is {least[0]} to {least[1]}, and all ranks have the same"
                 )
         return first
 
     def _scale(self, scale: int) -> int:
         """Return the units of a chunk: a multiple of `scale` and of the number of blocks that share one."""
-        for rank, gpu in enumerate(self.gpus):
-            for number, block in enumerate(_objects(gpu, "threadblocks", f"rank {rank}")):
-                for at, op in enumerate(_objects(block, "ops", f"rank {rank}, thread block {number}")):
-                    if "tbg_info" in op:
-                        where = f"rank {rank}, thread block {number}, op {at}: 'tbg_info'"
-                        size = _whole(mapping(op["tbg_info"], where), "tbg_size", 1, LIMITS.slices, where)
-                        scale = integer(lcm(scale, size), 1, LIMITS.slices, f"{where}: the slices of a chunk")
+        for block in chain.from_iterable(self.blocks):
+            for op in block.objects("ops", f"{block.where}, op {{}}"):
+                if "tbg_info" in op.data:
+                    where = f"{op.where}: 'tbg_info'"
+                    shared = _Object(mapping(op.data["tbg_info"], where), where)
+                    size = shared.whole("tbg_size", 1, LIMITS.slices)
+                    scale = integer(lcm(scale, size), 1, LIMITS.slices, f"{where}: the slices of a chunk")
         return scale
 
     def _links(self) -> list[dict[str, list[tuple[int, int]]]]:
@@ -265,52 +272,43 @@ class _PlanReader:
         peers: list[dict[str, list[int]]] = []
         for rank, gpu in enumerate(self.gpus):
             mine: dict[str, list[int]] = {MEMORY: [], PORT: [], "switch": []}
-            for channel in _objects(gpu, "channels", f"rank {rank}"):
-                kind = _choice(channel, "channel_type", mine, f"rank {rank}: a channel")
-                for peer in _list(
-                    channel, "connected_to", f"rank {rank}: a channel", needed=kind != "switch"
-                ):
+            for channel in gpu.objects("channels", f"rank {rank}: a channel"):
+                kind = channel.choice("channel_type", mine)
+                for peer in channel.list("connected_to", needed=kind != "switch"):
                     integer(peer, 0, self.ranks - 1, f"rank {rank}: a peer of a {kind} channel")
                     if peer == rank:
                         raise InputError(f"rank {rank}: a {kind} channel connects it to itself")
                     mine[kind].append(peer)
             peers.append(mine)
-        counts = [{kind: Counter(of_kind) for kind, of_kind in mine.items()} for mine in peers]
-        links = []
+        memory, links = [Counter(mine[MEMORY]) for mine in peers], []
         for rank, mine in enumerate(peers):
-            found: dict[str, list[tuple[int, int]]] = {}
-            for kind in (MEMORY, PORT):
+            found: dict[str, list[tuple[int, int]]] = {MEMORY: [], PORT: []}
+            for kind, numbered in found.items():
                 before: Counter[int] = Counter()
-                found[kind] = []
                 for peer in mine[kind]:
-                    first = max(counts[rank][MEMORY][peer], counts[peer][MEMORY][rank]) if kind == PORT else 0
-                    found[kind].append((peer, first + before[peer]))
+                    first = max(memory[rank][peer], memory[peer][rank]) if kind == PORT else 0
+                    numbered.append((peer, first + before[peer]))
                     before[peer] += 1
             links.append(found)
         return links
 
-    def _remote_buffers(self, rank: int, gpu: Mapping[str, Any]) -> list[tuple[int, Buffer]]:
+    def _remote_buffers(self, rank: int, gpu: _Object) -> list[tuple[int, Buffer]]:
         found = []
-        for number, one in enumerate(_objects(gpu, "remote_buffers", f"rank {rank}")):
-            where = f"rank {rank}: remote_buffers[{number}]"
-            peer = _whole(one, "rank", 0, self.ranks - 1, where)
+        for one in gpu.objects("remote_buffers"):
+            peer = one.whole("rank", 0, self.ranks - 1)
             if peer == rank:
-                raise InputError(f"{where} is its own buffer")
-            found.append((peer, BUFFERS[_choice(one, "type", BUFFERS, where)]))
+                raise InputError(f"{one.where} is its own buffer")
+            found.append((peer, BUFFERS[one.choice("type", BUFFERS)]))
         return found
 
     def plan(self) -> MscclppPlan:
         """Read all blocks, and return the program."""
         blocks = [
-            [
-                _BlockReader(self, rank, number, block)
-                for number, block in enumerate(_objects(gpu, "threadblocks", f"rank {rank}"))
-            ]
-            for rank, gpu in enumerate(self.gpus)
+            [_BlockReader(self, rank, number, block) for number, block in enumerate(of_rank)]
+            for rank, of_rank in enumerate(self.blocks)
         ]
-        for of_rank in blocks:
-            for block in of_rank:
-                block.read()
+        for block in chain.from_iterable(blocks):
+            block.read()
         if sum(len(block.steps) for of_rank in blocks for block in of_rank) > LIMITS.steps:
             raise InputError(f"the plan has more than {LIMITS.steps} instructions")
         assembly = Assembly([[block.steps for block in of_rank] for of_rank in blocks])
@@ -355,38 +353,27 @@ class _BlockReader:
     `steps` holds instructions and, between them, the flags of packets that are awaited or written.
     """
 
-    def __init__(self, plan: _PlanReader, rank: int, number: int, document: Mapping[str, Any]) -> None:
-        self.plan, self.rank, self.number = plan, rank, number
-        self.where = f"rank {rank}, thread block {number}"
-        integer(_at(document, "id", self.where), number, number, f"{self.where}: 'id'")
-        self.ops = _objects(document, "ops", self.where)
-        self.channels = {
-            kind: [
-                links[i]
-                for i in self._ids(document, "channels", "channel_type", "channel_ids", kind, len(links))
-            ]
-            for kind, links in plan.links[rank].items()
-        }
-        buffers = plan.buffers[rank]
+    def __init__(self, plan: _PlanReader, rank: int, number: int, block: _Object) -> None:
+        self.plan, self.rank, self.where = plan, rank, block.where
+        block.whole("id", number, number)
+        self.ops = block.objects("ops", f"{self.where}, op {{}}")
+        keys = ("channels", "channel_type", "channel_ids")
+        self.channels = {kind: self._known(block, *keys, kind, of) for kind, of in plan.links[rank].items()}
         keys = ("remote_buffer_refs", "access_channel_type", "remote_buffer_ids")
-        self.buffers = {
-            kind: [buffers[i] for i in self._ids(document, *keys, kind, len(buffers))]
-            for kind in (MEMORY, PORT)
-        }
+        buffers = plan.buffers[rank]
+        self.buffers = {kind: self._known(block, *keys, kind, buffers) for kind in (MEMORY, PORT)}
         self.steps: Steps = []
         self.events = Events([], [], [])
         self.pending = False
 
-    def _ids(
-        self, document: Mapping[str, Any], key: str, of_type: str, ids: str, kind: str, count: int
-    ) -> list[int]:
-        found = []
-        for one in _objects(document, key, self.where, needed=False):
-            where = f"{self.where}: {key}"
-            if _choice(one, of_type, (MEMORY, PORT, "switch"), where) == kind:
-                found += [
-                    integer(i, 0, count - 1, f"{where}: an id of {kind}") for i in _list(one, ids, where)
-                ]
+    def _known(
+        self, block: _Object, key: str, of_type: str, ids: str, kind: str, known: Sequence[_T]
+    ) -> list[_T]:
+        """Return those of the rank's connections (or remote buffers) of a type that the block uses."""
+        found: list[_T] = []
+        for one in block.objects(key, f"{self.where}: {key}", needed=False):
+            if one.choice(of_type, (MEMORY, PORT, "switch")) == kind:
+                found += [known[number] for number in one.ids(ids, len(known), f"an id of {kind}")]
         if len(found) > LIMITS.channels:
             self.plan.warnings.append(
                 f"{self.where}: {len(found)} {key} of {kind}, at most {LIMITS.channels}"
@@ -398,11 +385,10 @@ class _BlockReader:
         if len(self.ops) > LIMITS.ops:
             self.plan.warnings.append(f"{self.where}: {len(self.ops)} ops, at most {LIMITS.ops}")
         syncs = Syncs()
-        for number, op in enumerate(self.ops):
-            where = f"{self.where}, op {number}"
-            name = _at(op, "name", where)
+        for op in self.ops:
+            name = op.at("name")
             first = len(self.steps)
-            threads = self._read(op, name, where)
+            threads = self._read(op, name)
             made = [step for step in self.steps[first:] if isinstance(step, Instruction)]
             if len(self.ops) > LIMITS.ops:
                 continue
@@ -410,7 +396,7 @@ class _BlockReader:
                 syncs.met()
                 continue
             if name in _PAIRS or name in _SUMS:
-                role = Role.SIGNAL if op.get("channel_type") == PORT else Role.DATA
+                role = Role.SIGNAL if op.data.get("channel_type") == PORT else Role.DATA
             else:
                 role = Role.WAIT if name in ("wait", "rlxwait", "sem_acquire") else Role.SIGNAL
             accesses = self.plan.cells.accesses(self.rank, made)
@@ -418,7 +404,7 @@ class _BlockReader:
             awaits = (name in _SUMS and name.endswith("pkt")) or name == "upkt"
             if syncs.needed(role, accesses, threads) and not awaits:
                 self.plan.warnings.append(
-                    f"{where}: no 'nop' before this '{name}', which needs what came before"
+                    f"{op.where}: no 'nop' before this '{name}', which needs what came before"
                 )
                 syncs.met()
             syncs.done(role, accesses, threads)
@@ -429,42 +415,38 @@ class _BlockReader:
         self.steps += steps
         self.pending = False
 
-    def _read(self, op: Mapping[str, Any], name: Any, where: str) -> int:
+    def _read(self, op: _Object, name: Any) -> int:
         """Read an operation; return the number of its threads, which only counts if it moves no data."""
         if name in ("nop", "flush"):
             return 1
         if name in ("signal", "rlxsignal", "wait", "rlxwait"):
-            links = self._op_links(op, where)
+            links = self._op_links(op)
             for peer, channel in links:
                 signal = Instruction(Op.SIGNAL, to=peer, channel=channel)
                 wait = Instruction(Op.WAIT, origin=peer, channel=channel)
                 self._add(signal if name.endswith("signal") else wait)
             return len(links)
         if name in ("sem_acquire", "sem_release"):
-            return self._semaphores(op, name, where)
+            return self._semaphores(op, name)
         if name == "barrier":
-            number = _whole(op, "barrier_id", 0, LIMITS.channels - 1, where)
-            self.events.barriers.append(
-                (number, _whole(op, "num_threadblocks", 1, LIMITS.steps, where), len(self.steps))
-            )
+            number = op.whole("barrier_id", 0, LIMITS.channels - 1)
+            size = op.whole("num_threadblocks", 1, LIMITS.steps)
+            self.events.barriers.append((number, size, len(self.steps)))
             self._add(Instruction(Op.NOP))
             self.pending = True
             return 1
         if isinstance(name, str) and (name in _PAIRS or name in _SUMS):
-            return self._moves(op, name, where)
-        raise InputError(f"{where}: {shown(name)} has no meaning here")
+            return self._moves(op, name)
+        raise InputError(f"{op.where}: {shown(name)} has no meaning here")
 
-    def _op_links(self, op: Mapping[str, Any], where: str) -> list[tuple[int, int]]:
-        known = self.channels[_choice(op, "channel_type", (MEMORY, PORT), where)]
-        ids = _list(op, "channel_ids", where)
-        integer(len(ids), 0, LIMITS.peers, f"{where}: the number of channels")
-        return [known[integer(i, 0, len(known) - 1, f"{where}: a channel id")] for i in ids]
+    def _op_links(self, op: _Object) -> list[tuple[int, int]]:
+        known = self.channels[op.choice("channel_type", (MEMORY, PORT))]
+        integer(len(op.list("channel_ids")), 0, LIMITS.peers, f"{op.where}: the number of channels")
+        return [known[number] for number in op.ids("channel_ids", len(known), "a channel id")]
 
-    def _semaphores(self, op: Mapping[str, Any], name: str, where: str) -> int:
-        ids = _list(op, "semaphore_ids", where)
-        integer(len(ids), 0, LIMITS.ids, f"{where}: the number of semaphores")
-        for one in ids:
-            integer(one, 0, len(self.plan.semaphores[self.rank]) - 1, f"{where}: a semaphore id")
+    def _semaphores(self, op: _Object, name: str) -> int:
+        integer(len(op.list("semaphore_ids")), 0, LIMITS.ids, f"{op.where}: the number of semaphores")
+        ids = op.ids("semaphore_ids", len(self.plan.semaphores[self.rank]), "a semaphore id")
         if name == "sem_acquire":
             self.events.acquired.extend((one, len(self.steps)) for one in ids)
             self.pending = True
@@ -474,17 +456,16 @@ class _BlockReader:
         self.events.released.extend((one, len(self.steps) - 1) for one in ids)
         return len(ids)
 
-    def _moves(self, op: Mapping[str, Any], name: str, where: str) -> int:
+    def _moves(self, op: _Object, name: str) -> int:
         forms = _PAIRS.get(name) or _SUMS[name]
         sources, targets = (
-            self._places(op, side, form, where)
-            for side, form in zip(("src_buff", "dst_buff"), forms, strict=True)
+            self._places(op, side, form) for side, form in zip(("src_buff", "dst_buff"), forms, strict=True)
         )
         if len({place.length for place in (*sources, *targets)}) > 1 and name not in _PAIRS:
-            raise InputError(f"{where}: buffers of unequal sizes")
+            raise InputError(f"{op.where}: buffers of unequal sizes")
         self._add(*(Flags(s.rank, *_span(s), written=False) for s in sources if s.packet))
         if name in _PAIRS:
-            return self._pairs(op, name, sources, targets, where)
+            return self._pairs(op, name, sources, targets)
         first = targets[0]
         if name != "rppkt":
             kept = first if first in sources else sources[0]
@@ -499,27 +480,28 @@ class _BlockReader:
 
     def _pairs(
         self,
-        op: Mapping[str, Any],
+        op: _Object,
         name: str,
         sources: list[_MemoryRange],
         targets: list[_MemoryRange],
-        where: str,
     ) -> int:
         if [s.length for s in sources] != [t.length for t in targets]:
-            raise InputError(f"{where}: sources and targets of unequal number or sizes")
-        port = op.get("channel_type") == PORT
+            raise InputError(f"{op.where}: sources and targets of unequal number or sizes")
+        port = op.data.get("channel_type") == PORT
         if name == "get" and any(
             s.address.offset != t.address.offset for s, t in zip(sources, targets, strict=True)
         ):
-            raise InputError(f"{where}: a 'get' of unequal indices, which the runtime swaps")
+            raise InputError(f"{op.where}: a 'get' of unequal indices, which the runtime swaps")
         if name == "put" and not port and len({s.address.buffer for s in sources}) > 1:
-            raise InputError(f"{where}: a 'put' from several buffers, of which the runtime takes the first")
+            raise InputError(
+                f"{op.where}: a 'put' from several buffers, of which the runtime takes the first"
+            )
         if name in _PUTS_WITH_SIGNAL and not port:
-            raise InputError(f"{where}: '{name}' goes through ports only")
+            raise InputError(f"{op.where}: '{name}' goes through ports only")
         linked = port and name != "ppkt"
-        links = self._op_links(op, where) if linked else []
+        links = self._op_links(op) if linked else []
         if linked and [peer for peer, _ in links] != [target.rank for target in targets]:
-            raise InputError(f"{where}: its channels and its buffers belong to different ranks")
+            raise InputError(f"{op.where}: its channels and its buffers belong to different ranks")
         for number, (source, target) in enumerate(zip(sources, targets, strict=True)):
             self._write(source, target)
             if name in _PUTS_WITH_SIGNAL:
@@ -535,36 +517,36 @@ class _BlockReader:
         to, origin = (NONE if place.rank == self.rank else place.rank for place in (target, source))
         return Instruction(op, source.address, target.address, target.length, to, origin)
 
-    def _places(self, op: Mapping[str, Any], side: str, form: str, where: str) -> list[_MemoryRange]:
+    def _places(self, op: _Object, side: str, form: str) -> list[_MemoryRange]:
         """Return the buffers on one side of an operation, which must have a form as in `_PAIRS`."""
-        buffers = _objects(op, side, where)
-        integer(len(buffers), 1, LIMITS.buffers, f"{where}: the number of entries in '{side}'")
+        buffers = op.objects(side)
+        integer(len(buffers), 1, LIMITS.buffers, f"{op.where}: the number of entries in '{side}'")
         letters = form.rstrip("+")
         if len(buffers) < len(letters) or (len(buffers) > len(letters) and not form.endswith("+")):
             more = " or more" * form.endswith("+")
             raise InputError(
-                f"{where}: {len(buffers)} entries in '{side}'; it must have {len(letters)}{more}"
+                f"{op.where}: {len(buffers)} entries in '{side}'; it must have {len(letters)}{more}"
             )
         return [
-            self._buffer(op, buffer, letters[min(number, len(letters) - 1)], f"{where}: {side}[{number}]")
+            self._buffer(op, buffer, letters[min(number, len(letters) - 1)])
             for number, buffer in enumerate(buffers)
         ]
 
-    def _buffer(
-        self, op: Mapping[str, Any], buffer: Mapping[str, Any], letter: str, where: str
-    ) -> _MemoryRange:
+    def _buffer(self, op: _Object, buffer: _Object, letter: str) -> _MemoryRange:
         if letter in "Ll":
-            rank, which = self.rank, BUFFERS[_choice(buffer, "type", BUFFERS, where)]
+            rank, which = self.rank, BUFFERS[buffer.choice("type", BUFFERS)]
         else:
-            known = self.buffers[_choice(op, "channel_type", (MEMORY, PORT), where)]
-            rank, which = known[_whole(buffer, "buffer_id", 0, len(known) - 1, where)]
+            kind = _Object(op.data, buffer.where).choice("channel_type", (MEMORY, PORT))
+            known = self.buffers[kind]
+            rank, which = known[buffer.whole("buffer_id", 0, len(known) - 1)]
         if letter in "lr" and which is not Buffer.SCRATCH:
-            raise InputError(f"{where}: packets are in scratch")
-        index = _whole(buffer, "index", 0, LIMITS.units, where) * self.plan.scale
-        size = _whole(buffer, "size", 1, LIMITS.units, where) * self.plan.scale
-        if "tbg_info" in op:
-            of = _whole(op["tbg_info"], "tbg_size", 1, LIMITS.slices, where)
-            index += size // of * _whole(op["tbg_info"], "tb_id", 0, of - 1, where)
+            raise InputError(f"{buffer.where}: packets are in scratch")
+        index = buffer.whole("index", 0, LIMITS.units) * self.plan.scale
+        size = buffer.whole("size", 1, LIMITS.units) * self.plan.scale
+        if "tbg_info" in op.data:
+            shared = _Object(op.data["tbg_info"], buffer.where)
+            of = shared.whole("tbg_size", 1, LIMITS.slices)
+            index += size // of * shared.whole("tb_id", 0, of - 1)
             size //= of
         if letter in "LR" and which is Buffer.SCRATCH:
             self.plan.plain[rank].add((index, index + size))

@@ -8,8 +8,7 @@ import tutti as tutti_in_python
 from tests.schedules.programs.by_hand import pairs_allreduce, straight
 from tutti.schedules.files.schedule_file import read_schedule, write_schedule
 from tutti.schedules.programs.formats import FORMATS
-from tutti.schedules.programs.msccl.printer import to_xml
-from tutti.schedules.programs.msccl.reader import read_msccl
+from tutti.schedules.programs.msccl.files import read, to_xml
 from tutti.topologies.errors import InputError
 
 
@@ -22,7 +21,7 @@ def exported(tutti, schedule, tmp_path):
 
 
 def test_a_schedule_is_exported_and_comes_back(tutti, schedule, exported, tmp_path):
-    program = read_msccl(exported)
+    program = read(exported)
     assert (program.num_ranks, str(program.collective)) == (4, "allgather")
     back = tmp_path / "back.json"
     code, out, _ = tutti(
@@ -159,7 +158,7 @@ def test_a_result_exports_itself(tmp_path):
     result = tutti_in_python.synthesize("ring:4", "allgather", method="ring")
     said = result.export(tmp_path / "ring.xml", flavour="rccl")
     assert said["flavour"] == "rccl"
-    assert read_msccl(tmp_path / "ring.xml").num_ranks == 4
+    assert read(tmp_path / "ring.xml").num_ranks == 4
     with pytest.raises(InputError, match="no option 'flavor'"):
         result.export(tmp_path / "ring.xml", flavor="rccl")
 

@@ -3,7 +3,7 @@
 import json
 
 from tests.schedules.programs.by_hand import doubling_allreduce
-from tutti.schedules.programs.msccl.printer import XmlOptions, to_xml
+from tutti.schedules.programs.msccl.files import MscclOptions, to_xml
 
 
 def test_a_legal_schedule_is_verified(tutti, schedule):
@@ -28,7 +28,7 @@ def test_an_illegal_schedule_is_exit_1_and_names_the_transfer(tutti, schedule):
 
 def test_a_program_is_judged_over_connections_as_deep_as_its_protocols(tutti, tmp_path):
     # Each rank sends four units before it receives; Simple has room for two, LL for eight.
-    path, text = tmp_path / "it.xml", to_xml(doubling_allreduce(4), XmlOptions(proto="LL"))
+    path, text = tmp_path / "it.xml", to_xml(doubling_allreduce(4), MscclOptions(proto="LL"))
     path.write_text(text)
     code, out, _ = tutti("verify", path)
     assert (code, out.endswith("out of place, with 8 messages a connection (LL)\n")) == (0, True)

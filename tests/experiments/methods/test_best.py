@@ -18,8 +18,8 @@ from tutti.experiments.result import Result
 from tutti.experiments.runner import tasks
 from tutti.models.bounds import best_bound, found_bounds, report
 from tutti.schedules import Problem, collective
-from tutti.schedules.by_groups import limited
 from tutti.schedules.collective import Kind
+from tutti.schedules.groups import limited
 from tutti.schedules.method import Method
 from tutti.schedules.simulation.pipelining import best_slices
 from tutti.schedules.verify import verify

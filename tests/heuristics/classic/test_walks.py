@@ -110,7 +110,7 @@ def test_what_a_rank_has_is_not_sent_to_it():
 def test_programs_do_the_same(network, radius):
     schedule = made(network, radius=radius)
     for in_place in (False, True):
-        assert judge(lower(schedule, in_place=in_place, grain=4)).races_checked
+        assert judge(lower(schedule, in_place=in_place, units=4)).races_checked
 
 
 @pytest.mark.parametrize(("network", "most"), [("gen_kautz:4,64", 3.6), ("L(K_{4,4})", 2.7), ("L(K_8)", 3.8)])

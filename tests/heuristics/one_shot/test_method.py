@@ -178,7 +178,7 @@ def test_the_fastest_of_three_ways_carries_the_most():
 def test_programs_do_the_same(network, radius):
     schedule = made(network, radius=radius)
     for in_place in (False, True):
-        program = lower(schedule, in_place=in_place, grain=8)
+        program = lower(schedule, in_place=in_place, units=8)
         program.check()
         assert outcome(program) == "right"
 
@@ -187,7 +187,7 @@ def test_programs_do_the_same(network, radius):
     ("network", "size"), [("ring:6", 10**6), ("hypercube:3", 10**6), ("mesh:4x4", 32_000)]
 )
 def test_programs_exchange_and_follow_each_other(network, size):
-    assert outcome(lower(made(network, size), grain=12)) == "right"
+    assert outcome(lower(made(network, size), units=12)) == "right"
 
 
 def test_a_program_that_makes_several_sums_at_once_is_not_read_back():

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from tutti.models.bounds import lower_bounds
-from tutti.schedules.collective import KINDS, Kind, collective, concurrent
-from tutti.schedules.dimensions import grouped
+from tutti.schedules.collective import KINDS, Kind, collective, concurrent, grouped
 from tutti.topologies.text import parse_topology
 
 NETWORKS = ("ring:5", "mesh:2x3", "switch2d:2x2", "mesh:2x3?bandwidth=50GB/s,20GB/s", "gen_kautz:2,6")

@@ -5,8 +5,8 @@ import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from tutti.schedules.execution.launch import OverSharedMemory
 from tutti.schedules.execution.session import play
+from tutti.schedules.execution.shared_memory import OverSharedMemory
 from tutti.schedules.execution.transport import Stalled
 
 

@@ -5,8 +5,7 @@ from collections import defaultdict
 import numpy as np
 
 from tutti.schedules.collective import EVERYONE, Collective
-from tutti.schedules.programs.layout import item_units
-from tutti.schedules.programs.program import Address, Buffer, Instruction, Op, Program
+from tutti.schedules.programs.program import Address, Buffer, Instruction, Op, Program, item_units
 
 
 def direct(what: Collective, units: int, channels: int = 1) -> Program:

@@ -15,9 +15,8 @@ import pytest
 from tests.schedules.execution.crew import Saboteur
 from tests.schedules.execution.direct import direct
 from tutti.schedules.collective import collective
-from tutti.schedules.execution.launch import OverSharedMemory, run
 from tutti.schedules.execution.session import SessionTask, Settings
-from tutti.schedules.execution.shared_memory import Segment
+from tutti.schedules.execution.shared_memory import OverSharedMemory, Segment, run
 from tutti.schedules.execution.transport import Failure
 
 ROOT = Path(__file__).parents[3]
@@ -61,7 +60,7 @@ def test_a_rank_that_hangs_is_named_by_those_that_wait_for_it():
 ENDLESS = """
 import sys
 from tutti.experiments.cli import main
-from tutti.schedules.execution.launch import OverSharedMemory, run
+from tutti.schedules.execution.shared_memory import OverSharedMemory, run
 from tutti.schedules.execution.session import Settings, SessionTask
 from tests.schedules.programs.test_program import ring
 import tutti.experiments.cli.parser

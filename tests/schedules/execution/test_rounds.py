@@ -9,9 +9,8 @@ from tests.schedules.execution.direct import direct
 from tests.schedules.execution.test_executor import chain
 from tests.schedules.programs.test_program import ring
 from tutti.schedules.collective import KINDS, collective
-from tutti.schedules.execution.data import RankData
 from tutti.schedules.execution.nccl import Player, rounds, world
-from tutti.schedules.execution.session import SessionTask
+from tutti.schedules.execution.session import RankData
 from tutti.schedules.programs.program import Address, Buffer, Instruction, Op, Program
 from tutti.topologies.errors import InputError
 
@@ -44,16 +43,16 @@ def test_what_waits_for_ever_is_refused():
     block = [Instruction(Op.RECV, target=Address(Buffer.OUTPUT, 0), origin=1)]
     other = [Instruction(Op.RECV, target=Address(Buffer.OUTPUT, 1), origin=0)]
     program = Program.of(collective("allgather", 2), 2, [[block], [other]])
-    with pytest.raises(InputError, match="rank 0, block 0, step 0 waits forever"):
+    with pytest.raises(InputError, match="rank 1, block 0, step 0: no instruction sends this message"):
         rounds(program)
 
 
 @pytest.mark.parametrize("program", [ring(4), chain(3), *(direct(what(kind), 4) for kind in KINDS)])
 def test_players_on_arrays_end_with_what_is_due(program):
-    task, own = SessionTask(program, program.units * 8), program.rank[program.block_of]
+    own = program.own
     ranks = range(program.num_ranks)
-    data = [RankData(program, task.layout, rank, 2, np.float32) for rank in ranks]
-    memories = [np.full(int(task.layout.memory[rank]) * 2, np.nan, np.float32) for rank in ranks]
+    data = [RankData(program, rank, 2, np.float32) for rank in ranks]
+    memories = [np.full(int(program.layout.memory[rank]) * 2, np.nan, np.float32) for rank in ranks]
     for one, memory in zip(data, memories, strict=True):
         one.part(memory, Buffer.INPUT)[:] = one.input()
     players = [Player(program, rank, memories[rank], 2, np.copy) for rank in ranks]

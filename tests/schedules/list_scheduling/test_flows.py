@@ -12,8 +12,8 @@ from tutti.experiments.registry import METHODS
 from tutti.models.bounds import best_bound
 from tutti.schedules import Clock, Problem, collective
 from tutti.schedules.list_scheduling import Rules, can_be_listed, in_messages, list_schedule
+from tutti.schedules.list_scheduling.flows import CutFlow, First, edges_of, timed_routes
 from tutti.schedules.list_scheduling.kernel import DurationLimits, send
-from tutti.schedules.list_scheduling.pieces import CutFlow, First, edges_of, timed_routes
 from tutti.schedules.message_durations import messages, transfer_ticks
 from tutti.schedules.reversal import reverse
 from tutti.schedules.schedule import Chunks, Schedule

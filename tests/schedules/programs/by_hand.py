@@ -3,8 +3,7 @@
 from itertools import pairwise, permutations
 
 from tutti.schedules.collective import KINDS, Kind, collective
-from tutti.schedules.programs.layout import BufferItems, BufferLayout
-from tutti.schedules.programs.program import NOWHERE, Address, Buffer, Instruction, Op, Program
+from tutti.schedules.programs.program import NOWHERE, Address, Buffer, BufferItems, Instruction, Op, Program
 
 IN, OUT, SCRATCH = Buffer
 
@@ -112,7 +111,7 @@ def doubling_allreduce(ranks: int) -> Program:
 def straight(kind: str, root: int = 1) -> Program:
     """Return any collective except allreduce for three ranks, in one message from each start to each end."""
     what = collective(kind, 3, root=root if Kind(kind).rooted else None)
-    layout = BufferLayout.of(Program.of(what, 3, [[]] * 3))
+    layout = Program.of(what, 3, [[]] * 3).layout
     length = layout.length.tolist()
     starts, ends = _places(layout.input), _places(layout.output)
     combines = what.is_combining

@@ -4,7 +4,6 @@ import random
 from collections import Counter, defaultdict, deque
 
 from tutti.schedules.collective import EVERYONE
-from tutti.schedules.programs.layout import BufferLayout
 from tutti.schedules.programs.program import Op, Program
 
 ADDS = (Op.RECV_REDUCE_SEND, Op.RECV_REDUCE_COPY, Op.RECV_REDUCE_COPY_SEND)
@@ -36,7 +35,7 @@ class Run:
     """One run, its memory a list of counters of (item, unit, contributor) by rank."""
 
     def __init__(self, program: Program, depth: int, by_unit: bool = False) -> None:
-        self.program, self.layout, self.depth = program, BufferLayout.of(program), depth
+        self.program, self.layout, self.depth = program, program.layout, depth
         self.memory = [[None] * int(units) for units in self.layout.memory]
         self.fifo, self.done = defaultdict(deque), set()
         numbers = [range(*program.begin[block : block + 2]) for block in range(program.num_blocks)]

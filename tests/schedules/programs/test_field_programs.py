@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tutti.schedules.programs.faults import ProgramError
-from tutti.schedules.programs.interpreter import judge
+from tutti.schedules.programs.interpreter import ProgramError, judge
 from tutti.schedules.programs.msccl.flavours import MSCCL, RCCL
 from tutti.schedules.programs.msccl.lint import lint
 from tutti.schedules.programs.msccl.reader import from_xml

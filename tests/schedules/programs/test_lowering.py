@@ -1,7 +1,5 @@
 """Lowered schedules, run in plain Python and compared with the collective's definition."""
 
-from fractions import Fraction
-
 import numpy as np
 import pytest
 
@@ -12,8 +10,8 @@ from tutti.schedules.collective import KINDS, collective
 from tutti.schedules.cost import congestion
 from tutti.schedules.programs.interpreter import judge
 from tutti.schedules.programs.lowering import FormatLimits, lower, steps_of
+from tutti.schedules.programs.moves import rounded
 from tutti.schedules.programs.program import Op
-from tutti.schedules.programs.rounding import rounded
 from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule
 from tutti.schedules.verify import verify
 from tutti.topologies import Link, Topology, parse_topology
@@ -37,7 +35,7 @@ def test_every_clock_and_collective_is_done_right(network, kind):
         except (Unsupported, NoSchedule):
             continue
         for in_place in (False, True):
-            program = lower(made, in_place=in_place, grain=8)
+            program = lower(made, in_place=in_place, units=8)
             program.check()
             assert outcome(program, seed=done) == "right", (method, in_place)
             done += 1
@@ -144,7 +142,7 @@ def test_what_is_no_whole_unit_is_rounded_and_stays_legal():
     assert rounded(coarse, 8) is coarse
     assert coarse.chunks.denominator == 8 * 16
     assert congestion(coarse) >= congestion(made)
-    assert outcome(lower(made, grain=8)) == "right"
+    assert outcome(lower(made, units=8)) == "right"
     exact = schedule("torus:3x3", "allgather", "bfb")
     assert rounded(exact, 1024) is exact
 
@@ -155,7 +153,7 @@ def test_rounded_times_are_times_of_the_rounded_chunks():
     assert coarse.clock is Clock.TIME
     assert coarse.chunks.denominator < made.chunks.denominator
     verify(coarse)
-    assert judge(lower(made, grain=64), interleavings=1).races_checked
+    assert judge(lower(made, units=64), interleavings=1).races_checked
 
 
 def test_uneven_shards_and_groups_are_done_right():
@@ -174,11 +172,11 @@ def test_switches_that_add_or_multicast_are_refused():
 
 def test_the_same_schedule_gives_the_same_program():
     made = schedule("dgx1", "allreduce", "forestcoll")
-    assert lower(made) == lower(made, size=Fraction(64 * 10**6))
+    assert lower(made) == lower(made, size="64MB")
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"in_place": True}, {"instances": 2, "in_place": True}, {"grain": 3}]
+    "options", [{}, {"in_place": True}, {"instances": 2, "in_place": True}, {"units": 3}]
 )
 @pytest.mark.parametrize("clock", list(Clock))
 @pytest.mark.parametrize("name", ["allreduce in one shot", "allreduce in two shots"])
@@ -212,4 +210,4 @@ def test_instructions_are_rather_apart_than_fifos_longer(in_place):
     schedule = tutti.synthesize(
         "hypercube:3", "allreduce", method="one_shot_allreduce", hub_radius=0
     ).schedule
-    assert outcome(lower(schedule, in_place=in_place, grain=4), depth=2) == "right"
+    assert outcome(lower(schedule, in_place=in_place, units=4), depth=2) == "right"

@@ -11,8 +11,7 @@ from tests.schedules.programs.by_hand import (
     ring_allreduce,
 )
 from tutti.schedules.collective import collective
-from tutti.schedules.programs.faults import ProgramError
-from tutti.schedules.programs.interpreter import all_interleavings, judge
+from tutti.schedules.programs.interpreter import ProgramError, all_interleavings, judge
 from tutti.schedules.programs.one_sided import one_sided, with_proxies
 from tutti.schedules.programs.program import NOWHERE, Address, Buffer, Instruction, Op, Program
 from tutti.topologies.errors import InputError

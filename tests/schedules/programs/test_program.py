@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from tutti.schedules.collective import KINDS, collective
-from tutti.schedules.programs.layout import BufferLayout
 from tutti.schedules.programs.program import Address, Buffer, Instruction, Op, Program
 from tutti.topologies.errors import InputError
 
@@ -83,12 +82,12 @@ def test_buffers_of_every_collective():
     units = {"all-to-all": 6}
     assert set(sizes) == {str(kind) for kind in KINDS}
     for kind, expected in sizes.items():
-        layout = BufferLayout.of(Program.of(collective(kind, 3), units.get(kind, 6), [[]] * 3))
+        layout = Program.of(collective(kind, 3), units.get(kind, 6), [[]] * 3).layout
         assert [tuple(row[:2]) for row in layout.sizes.tolist()] == expected, kind
 
 
 def test_an_all_to_all_is_by_destination_and_by_owner():
-    layout = BufferLayout.of(Program.of(collective("all-to-all", 3), 6, [[]] * 3))
+    layout = Program.of(collective("all-to-all", 3), 6, [[]] * 3).layout
     items = layout.collective.items
     mine = slice(layout.input.begin[1], layout.input.begin[2])
     assert items.dest[layout.input.item[mine]].tolist() == [0, 1, 2]
@@ -100,7 +99,7 @@ def test_an_all_to_all_is_by_destination_and_by_owner():
 def test_in_place_the_smaller_buffer_lies_in_the_larger():
     # NCCL: an allgather has sendbuff == recvbuff + rank * count, a reduce-scatter the reverse.
     allgather, scatter = (
-        BufferLayout.of(Program.of(collective(kind, 3), 6, [[]] * 3, in_place=True))
+        Program.of(collective(kind, 3), 6, [[]] * 3, in_place=True).layout
         for kind in ("allgather", "reduce-scatter")
     )
     assert allgather.base[:, :2].tolist() == [[0, 0], [2, 0], [4, 0]]
@@ -109,14 +108,14 @@ def test_in_place_the_smaller_buffer_lies_in_the_larger():
 
 
 def test_uneven_shards_and_groups():
-    shards = BufferLayout.of(Program.of(collective("allgather", 3, shards=[1, 2, 3]), 6, [[]] * 3))
+    shards = Program.of(collective("allgather", 3, shards=[1, 2, 3]), 6, [[]] * 3).layout
     assert shards.sizes[:, 0].tolist() == [1, 2, 3]
     assert shards.output.offset[:3].tolist() == [0, 1, 3]
-    groups = BufferLayout.of(Program.of(collective("allreduce", 5, groups=[[0, 3], [1, 4]]), 2, [[]] * 5))
+    groups = Program.of(collective("allreduce", 5, groups=[[0, 3], [1, 4]]), 2, [[]] * 5).layout
     assert groups.sizes[:, 0].tolist() == [2, 2, 0, 2, 2]
 
 
 def test_an_item_is_a_whole_number_of_units():
     with pytest.raises(InputError, match="no whole number"):
-        BufferLayout.of(Program.of(collective("allgather", 3), 4, [[]] * 3))
-    assert np.array_equal(BufferLayout.of(ring(3)).length, [1, 1, 1])
+        Program.of(collective("allgather", 3), 4, [[]] * 3)
+    assert np.array_equal(ring(3).layout.length, [1, 1, 1])

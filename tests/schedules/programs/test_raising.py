@@ -18,8 +18,8 @@ from tutti.schedules.collective import KINDS, collective
 from tutti.schedules.method import NoOptions, Problem
 from tutti.schedules.programs.interpreter import judge
 from tutti.schedules.programs.lowering import lower
-from tutti.schedules.programs.msccl.printer import XmlOptions, to_xml
-from tutti.schedules.programs.msccl.reader import from_xml, read_msccl
+from tutti.schedules.programs.msccl.files import MscclOptions, read, to_xml
+from tutti.schedules.programs.msccl.reader import from_xml
 from tutti.schedules.programs.program import NOWHERE, Address, Buffer, Instruction, Op, Program
 from tutti.schedules.programs.raising import implied_network, to_schedule
 from tutti.schedules.schedule import Clock
@@ -198,7 +198,7 @@ def test_a_lowered_schedule_comes_back(kind, network):
     direct = METHODS["direct"].synthesize(problem, NoOptions(), np.random.default_rng(0))
     for in_place in (False, True):
         program = lower(direct, in_place=in_place)
-        assert from_xml(to_xml(program, XmlOptions(flavour="rccl")), "text") == program
+        assert from_xml(to_xml(program, MscclOptions(flavour="rccl")), "text") == program
         again = to_schedule(program, topology)
         verify(again)
         assert (len(again), again.collective) == (len(direct), direct.collective)
@@ -216,7 +216,7 @@ def test_a_lowered_schedule_comes_back(kind, network):
     ],
 )
 def test_programs_of_others_become_schedules(name, rows, on):
-    program = read_msccl(sample(name))
+    program = read(sample(name))
     judge(program, interleavings=2)
     for topology in (implied_network(program), *([parse_topology(on)] if on else [])):
         schedule = to_schedule(program, topology)

@@ -14,8 +14,7 @@ from tests.topologies.importing.test_nccl import dgx_a100
 from tests.topologies.measurements.test_field_logs import report, result
 from tests.topologies.measurements.test_tables import OSU_ALLGATHER, OSU_BANDWIDTH, OSU_LATENCY
 from tutti.experiments.cli.programs import read_program
-from tutti.schedules.programs.faults import ProgramError
-from tutti.schedules.programs.interpreter import judge
+from tutti.schedules.programs.interpreter import ProgramError, judge
 from tutti.topologies import parse_topology
 from tutti.topologies.errors import TuttiError
 from tutti.topologies.measurements.regression import fit

@@ -9,8 +9,7 @@ import networkx as nx
 import pytest
 
 import tutti
-from tutti.schedules.programs import graphml
-from tutti.schedules.programs.chakra import files as chakra
+from tutti.schedules.programs import chakra, graphml
 from tutti.topologies import InputError, from_networkx, parse_topology, read_topology, to_networkx
 
 CASES = Path(__file__).parents[2] / "data" / "cases"

@@ -7,8 +7,8 @@ import pytest
 
 from tests.schedules.programs.chakra.astra import Replay
 from tests.schedules.programs.replays import CASES, between_ranks, made, play
-from tutti.schedules.programs.chakra import files
-from tutti.schedules.programs.chakra.protobuf import Int32, NodeType, node
+from tutti.schedules.programs import chakra as files
+from tutti.schedules.programs.chakra import Int32, NodeType, node
 from tutti.schedules.programs.moves import ways
 from tutti.schedules.simulation.simulate import SimulationOptions, simulate
 from tutti.topologies.errors import InputError

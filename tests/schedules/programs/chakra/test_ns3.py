@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from tutti.schedules.programs.chakra.files import to_ns3
+from tutti.schedules.programs.chakra import to_ns3
 from tutti.topologies.errors import InputError
 from tutti.topologies.text import parse_topology
 from tutti.topologies.topology import Link, Topology

@@ -7,13 +7,11 @@ from tests.schedules.programs.by_hand import doubling_allreduce
 from tests.schedules.programs.replays import made
 from tests.schedules.programs.runs import outcome
 from tutti.schedules.collective import collective
-from tutti.schedules.programs.faults import ProgramError
 from tutti.schedules.programs.formats import FORMATS
-from tutti.schedules.programs.interpreter import judge
+from tutti.schedules.programs.interpreter import ProgramError, judge
 from tutti.schedules.programs.lowering import FormatLimits, lower
 from tutti.schedules.programs.msccl import files
-from tutti.schedules.programs.msccl.files import MscclOptions, lowered
-from tutti.schedules.programs.msccl.printer import XmlOptions, to_xml
+from tutti.schedules.programs.msccl.files import MscclOptions, lowered, to_xml
 from tutti.schedules.programs.msccl.reader import parse_algo
 from tutti.schedules.programs.mscclpp.files import PlanOptions, plan_of
 from tutti.schedules.programs.program import NOWHERE, Address, Buffer, Instruction, Op, Program
@@ -37,7 +35,7 @@ HUNG = [
 @pytest.mark.parametrize(("network", "kind", "method"), HUNG)
 def test_programs_end_over_two_messages_a_connection(network, kind, method):
     schedule = made(network, kind, method)
-    plain = lower(schedule, limits=FormatLimits(64, 64, 71), grain=64)
+    plain = lower(schedule, limits=FormatLimits(64, 64, 71), units=64)
     assert outcome(plain, depth=2, by_unit=True) == "deadlock"
     program = lowered(schedule, MscclOptions())
     assert outcome(program, depth=2, by_unit=True) == "right"
@@ -56,7 +54,7 @@ def test_a_schedule_that_would_hang_is_refused_with_both_depths(monkeypatch):
 
 def test_a_file_is_judged_over_the_connections_of_its_protocol(tmp_path):
     # Each rank sends four units before it receives.
-    path, text = tmp_path / "it.xml", to_xml(doubling_allreduce(4), XmlOptions(proto="LL"))
+    path, text = tmp_path / "it.xml", to_xml(doubling_allreduce(4), MscclOptions(proto="LL"))
     path.write_text(text)
     FORMATS["msccl"].judge(path, None, 1)
     path.write_text(text.replace('proto="LL"', 'proto="Simple"'))
@@ -76,7 +74,7 @@ def test_blocks_that_are_waited_for_have_numbers_of_eight_bits():
     blocks.append([Instruction(Op.SEND, Address(Buffer.INPUT, 0), NOWHERE, to=1)])
     takes = [[Instruction(Op.RECV, NOWHERE, Address(Buffer.OUTPUT, 0), origin=0)]]
     late = Program.of(collective("broadcast", 2, root=0), 1, [blocks, takes], scratch=[200, 0])
-    options = XmlOptions(flavour="msccl")
+    options = MscclOptions(flavour="msccl")
     with pytest.raises(
         InputError, match=r"does not fit: 1\d\d is the number of a block that is waited for, at m"
     ):

@@ -7,9 +7,9 @@ import pytest
 
 from tests.schedules.programs.by_hand import pairs_allreduce, straight
 from tests.schedules.programs.msccl.test_reader import TWO, sample
+from tutti.schedules.programs.msccl.files import MscclOptions, to_xml
 from tutti.schedules.programs.msccl.flavours import BOTH, MSCCL, RCCL
 from tutti.schedules.programs.msccl.lint import Finding, lint
-from tutti.schedules.programs.msccl.printer import XmlOptions, to_xml
 
 RING = TWO.read_text()
 PAIRS = to_xml(pairs_allreduce(3))
@@ -93,7 +93,7 @@ def test_whoever_waits_for_each_other_is_found():
 
 
 def test_each_runtime_has_its_own_names():
-    text = to_xml(straight("reduce-scatter"), XmlOptions(flavour="msccl"))
+    text = to_xml(straight("reduce-scatter"), MscclOptions(flavour="msccl"))
     assert lint(text, MSCCL) == []
     assert [finding.line for finding in lint(text, RCCL)] == [1]
     assert "coll='reduce_scatter'" in lint(text, RCCL)[0].text

@@ -13,9 +13,9 @@ from tests.schedules.programs.by_hand import (
     straight,
 )
 from tutti.schedules.collective import KINDS, collective
+from tutti.schedules.programs.msccl.files import MscclOptions, to_xml
 from tutti.schedules.programs.msccl.flavours import BOTH, MSCCL, RCCL
 from tutti.schedules.programs.msccl.lint import lint
-from tutti.schedules.programs.msccl.printer import XmlOptions, to_xml
 from tutti.schedules.programs.msccl.reader import from_xml, parse_algo
 from tutti.schedules.programs.program import NOWHERE, Address, Buffer, Instruction, Op, Program
 from tutti.topologies.errors import InputError
@@ -67,7 +67,7 @@ def test_a_program_is_printed_as_msccl_tools_does():
 )
 def test_what_is_printed_is_read_as_it_was(program, flavour):
     # LL holds the four units that each rank of the doubling sends before it receives.
-    assert from_xml(to_xml(program, XmlOptions(flavour=flavour, proto="LL")), "text") == program
+    assert from_xml(to_xml(program, MscclOptions(flavour=flavour, proto="LL")), "text") == program
 
 
 @pytest.mark.parametrize(
@@ -86,10 +86,10 @@ def test_what_hangs_over_the_connections_of_a_protocol_is_refused(units, fits):
     program = Program.of(collective("allreduce", 2), units, swap, name="swap")
     for proto in ("Simple", "LL", "LL128"):
         if proto in fits:
-            assert to_xml(program, XmlOptions(proto=proto))
+            assert to_xml(program, MscclOptions(proto=proto))
         else:
             with pytest.raises(InputError, match=rf"does not fit.* it needs {units} \(protocol {proto}\)"):
-                to_xml(program, XmlOptions(proto=proto))
+                to_xml(program, MscclOptions(proto=proto))
 
 
 def messages_of(text):
@@ -132,7 +132,7 @@ def test_every_collective_is_read_as_it_was_where_the_runtime_has_it(kind):
         "both": {"allreduce", "allgather", "reduce", "broadcast", "all-to-all"},
     }
     for flavour, kinds in taken.items():
-        options = XmlOptions(flavour=flavour)
+        options = MscclOptions(flavour=flavour)
         if kind in kinds:
             assert from_xml(to_xml(program, options), "text") == program
         else:
@@ -215,7 +215,7 @@ def test_the_root_shows_by_its_buffers():
 
 
 def test_options_are_attributes():
-    options = XmlOptions(proto="LL128", min_bytes="1KiB", max_bytes="2MB", threads=256)
+    options = MscclOptions(proto="LL128", min_bytes="1KiB", max_bytes="2MB", threads=256)
     head = to_xml(ring_allgather(2), options).splitlines()[0]
     assert 'proto="LL128"' in head
     assert head.endswith('minBytes="1024" maxBytes="2000000" nthreads="256">')
@@ -223,7 +223,7 @@ def test_options_are_attributes():
 
 def test_a_name_is_cut_to_what_the_runtime_reads():
     program = ring_allgather(2).replace(name='a "ring" <on> ' + "x" * 100)
-    name = parse_algo(to_xml(program, XmlOptions(flavour="msccl")), "text").attributes["name"]
+    name = parse_algo(to_xml(program, MscclOptions(flavour="msccl")), "text").attributes["name"]
     assert name == "a__ring___on__" + "x" * 49
     assert len(name) == 63
 
@@ -271,7 +271,7 @@ SEND = Instruction(Op.SEND, Address(IN, 0), to=1)
                 [[[Instruction(Op.COPY, Address(IN, 0), Address(OUT, 0), to=1)]], []],
             ),
             "both",
-            "rank 0, block 0 reads or writes another rank's memory",
+            "rank 0, block 0, step 0 reads or writes another rank's memory",
         ),
         (
             Program.of(collective("allgather", 2), 2, [[[Instruction(Op.SIGNAL, to=1)]], []]),
@@ -282,7 +282,7 @@ SEND = Instruction(Op.SEND, Address(IN, 0), to=1)
 )
 def test_what_does_not_fit_is_one_line(program, flavour, fault):
     with pytest.raises(InputError, match=fault) as raised:
-        to_xml(program, XmlOptions(flavour=flavour))
+        to_xml(program, MscclOptions(flavour=flavour))
     assert "\n" not in str(raised.value)
 
 
@@ -298,10 +298,10 @@ def test_one_block_has_one_peer_a_side():
 
 def test_threads_are_whole_warps():
     with pytest.raises(InputError, match="nthreads='48' is no multiple of 32"):
-        to_xml(ring_allgather(2), XmlOptions(threads=48))
+        to_xml(ring_allgather(2), MscclOptions(threads=48))
     with pytest.raises(InputError, match="whole number from 0 to 256"):
-        to_xml(ring_allgather(2), XmlOptions(threads=512))
-    to_xml(ring_allgather(2), XmlOptions(threads=512, flavour="msccl"))
+        to_xml(ring_allgather(2), MscclOptions(threads=512))
+    to_xml(ring_allgather(2), MscclOptions(threads=512, flavour="msccl"))
 
 
 def test_what_is_printed_has_no_findings():

@@ -7,8 +7,8 @@ import pytest
 
 from tests.schedules.programs.by_hand import pairs_allreduce, ring_allgather, straight
 from tutti import schedules
-from tutti.schedules.programs.msccl.printer import to_xml
-from tutti.schedules.programs.msccl.reader import from_xml, parse_algo, places, read_msccl
+from tutti.schedules.programs.msccl.files import read, to_xml
+from tutti.schedules.programs.msccl.reader import from_xml, parse_algo, places
 from tutti.schedules.programs.program import Address, Buffer, Instruction, Op
 from tutti.topologies.errors import InputError
 
@@ -179,7 +179,7 @@ def test_what_is_no_text_is_one_line(tmp_path):
     path = tmp_path / "latin.xml"
     path.write_bytes(b'<algo name="\xe4"/>')
     with pytest.raises(InputError, match="UTF-8"):
-        read_msccl(path)
+        read(path)
 
 
 @pytest.mark.parametrize(
@@ -193,5 +193,5 @@ def test_what_is_no_text_is_one_line(tmp_path):
     ],
 )
 def test_files_of_others_are_read(name, instructions, in_place):
-    program = read_msccl(sample(name))
+    program = read(sample(name))
     assert (len(program), program.in_place) == (instructions, in_place)

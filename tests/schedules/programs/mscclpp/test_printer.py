@@ -15,8 +15,7 @@ from tests.schedules.programs.by_hand import (
 )
 from tests.schedules.programs.replays import made
 from tutti.schedules.collective import collective
-from tutti.schedules.programs.mscclpp.files import PlanOptions, plan_of
-from tutti.schedules.programs.mscclpp.printer import Misfit, to_plan
+from tutti.schedules.programs.mscclpp.files import Misfit, PlanOptions, plan_of, to_plan
 from tutti.schedules.programs.mscclpp.reader import from_plan
 from tutti.schedules.programs.one_sided import one_sided
 from tutti.schedules.programs.program import NOWHERE, Address, Buffer, Instruction, Op, Program

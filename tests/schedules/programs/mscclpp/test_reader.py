@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from tests.schedules.programs.by_hand import ring_allgather
-from tutti.schedules.programs.faults import ProgramError
-from tutti.schedules.programs.interpreter import judge
-from tutti.schedules.programs.mscclpp.printer import to_plan
+from tutti.schedules.programs.interpreter import ProgramError, judge
+from tutti.schedules.programs.mscclpp.files import to_plan
 from tutti.schedules.programs.mscclpp.reader import from_plan, read_plan
 from tutti.schedules.programs.one_sided import one_sided
 from tutti.schedules.programs.program import Op

@@ -13,14 +13,20 @@ These files are written for a path OUT:
     The network for the analytical back-end, if it is a ring, complete, or one switch, with equal links.
 ``OUT.topology.txt``
     The network for the ns-3 back-end, if that can represent it (`to_ns3`).
+
+Chakra execution traces in protobuf's wire format (mlcommons/chakra, ``schema/protobuf/et_def.proto``).
+
+A trace is a sequence of messages, each after its length as a varint: first a ``GlobalMetadata``, then the
+``Node`` s. This module lists the fields that are used; their numbers are the schema's.
 """
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import IntEnum
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar
@@ -28,10 +34,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tutti.schedules.collective import Kind
-from tutti.schedules.files.schedule_file import write_whole
-from tutti.schedules.programs.chakra.protobuf import Int32, NodeType, metadata, node
 from tutti.schedules.programs.tasks import Action, RankTask, tasks_of, unit_bytes
 from tutti.schedules.schedule import Schedule
+from tutti.topologies.disk import write_bytes
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import INT64_MAX
 from tutti.topologies.options import Options
@@ -45,6 +50,110 @@ from tutti.topologies.units import (
     format_time,
     parse_size,
 )
+
+_VERSION = "0.0.4"
+
+
+class _Node(IntEnum):
+    """Numbers of a node's fields."""
+
+    ID = 1
+    NAME = 2
+    TYPE = 3
+    DATA_DEPS = 5
+    DURATION = 7
+    ATTR = 10
+
+
+class _Attribute(IntEnum):
+    """Numbers of an attribute's fields."""
+
+    NAME = 1
+    INT32 = 7
+    INT64 = 9
+    BOOL = 27
+
+
+class _Wire(IntEnum):
+    """Types of the values that follow a field's number."""
+
+    VARINT = 0
+    BYTES = 2
+
+
+class NodeType(IntEnum):
+    """The kind of a node."""
+
+    COMP = 4
+    SEND = 5
+    RECV = 6
+    COLL = 7
+
+
+class Int32(int):
+    """A number for a field of 32 bits; other numbers have 64 bits."""
+
+
+def metadata() -> bytes:
+    """Return the first message of a trace."""
+    return _framed(_text(1, _VERSION))
+
+
+def node(
+    number: int,
+    name: str,
+    kind: NodeType,
+    attributes: Mapping[str, int],
+    after: Iterable[int] = (),
+    microseconds: int = 0,
+) -> bytes:
+    """Return a node.
+
+    Parameters
+    ----------
+    number, name, kind
+        The node's id, name and type.
+    attributes
+        Values by name: `bool`, `Int32`, or `int` for 64 bits.
+    after
+        The ids of the nodes that it waits for.
+    microseconds
+        Its duration; 0 is left out.
+    """
+    body = _number(_Node.ID, number) + _text(_Node.NAME, name) + _number(_Node.TYPE, kind)
+    packed = b"".join(map(_varint, after))
+    body += _bytes(_Node.DATA_DEPS, packed) if packed else b""
+    body += _number(_Node.DURATION, microseconds) if microseconds else b""
+    for key, value in attributes.items():
+        field = {bool: _Attribute.BOOL, Int32: _Attribute.INT32}.get(type(value), _Attribute.INT64)
+        body += _bytes(_Node.ATTR, _text(_Attribute.NAME, key) + _number(field, value))
+    return _framed(body)
+
+
+def _framed(message: bytes) -> bytes:
+    return _varint(len(message)) + message
+
+
+def _varint(value: int) -> bytes:
+    """Return a nonnegative number as seven bits per byte, the least significant first."""
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def _number(field: int, value: int) -> bytes:
+    return _varint(field << 3 | _Wire.VARINT) + _varint(value)
+
+
+def _bytes(field: int, value: bytes) -> bytes:
+    return _varint(field << 3 | _Wire.BYTES) + _varint(len(value)) + value
+
+
+def _text(field: int, value: str) -> bytes:
+    return _bytes(field, value.encode())
+
 
 COLLECTIVES: Mapping[Kind, tuple[str, int]] = {
     Kind.ALLREDUCE: ("all-reduce", 0),
@@ -114,7 +223,7 @@ def write(schedule: Schedule, path: Path, options: ChakraOptions) -> dict[str, A
         **networks,
     }
     for end, data in (files | {end: text.encode() for end, text in texts.items()}).items():
-        _write(path.with_name(f"{path.name}.{end}"), data)
+        write_bytes(path.with_name(f"{path.name}.{end}"), data)
     return {
         "bytes": int(size),
         "unit": unit,
@@ -122,10 +231,6 @@ def write(schedule: Schedule, path: Path, options: ChakraOptions) -> dict[str, A
         **missing,
         **rounded,
     }
-
-
-def _write(path: Path, data: bytes) -> None:
-    write_whole(path, lambda file: file.write(data))
 
 
 def _trace(tasks: list[RankTask], unit: int) -> bytes:
@@ -157,7 +262,7 @@ def _networks(topology: Topology) -> tuple[dict[str, str], dict[str, str]]:
     else:
         bandwidth, latency = topology.bandwidth[0] / GIBI, topology.alpha[0] * GIGA
         numbers = {"topology": form, "npus_count": topology.num_ranks}
-        numbers |= {"bandwidth": _decimal(bandwidth), "latency": _decimal(latency)}
+        numbers |= {"bandwidth": float(bandwidth), "latency": float(latency)}
         files["network.yml"] = "".join(f"{key}: [ {value} ]\n" for key, value in numbers.items())
     try:
         files["topology.txt"] = to_ns3(topology)
@@ -182,10 +287,6 @@ def _analytical(topology: Topology) -> str | None:
         return "Ring"
     everyone = np.argwhere(~np.eye(ranks, dtype=np.bool_)).tolist()
     return "FullyConnected" if joined((one, other) for one, other in everyone) else None
-
-
-def _decimal(value: Fraction) -> str:
-    return repr(float(value))
 
 
 def to_ns3(topology: Topology) -> str:
@@ -228,7 +329,9 @@ def _links(topology: Topology) -> Iterator[str]:
             name = topology.link_name(joined[source, target][0])
             raise InputError(f"does not fit: α of {name} is {format_time(alpha)}; ns-3 counts nanoseconds")
         if source < target:
-            yield f"{source} {target} {_rate(bandwidth)} {int(delay)}ns 0"
+            bits = int(bandwidth * BITS_PER_BYTE)  # rounded down, as ns-3 does
+            rate = f"{bits // GIGA}Gbps" if bits % GIGA == 0 else f"{bits}bps"
+            yield f"{source} {target} {rate} {int(delay)}ns 0"
 
 
 def _together(topology: Topology, links: list[int]) -> tuple[Fraction, Fraction]:
@@ -244,9 +347,3 @@ def _together(topology: Topology, links: list[int]) -> tuple[Fraction, Fraction]
 
 def _shown(bandwidth: Fraction, alpha: Fraction) -> str:
     return f"{format_bandwidth(bandwidth)} and {format_time(alpha)}"
-
-
-def _rate(bandwidth: Fraction) -> str:
-    """Return a bandwidth in whole bits per second, rounded down as ns-3 does."""
-    bits = int(bandwidth * BITS_PER_BYTE)
-    return f"{bits // GIGA}Gbps" if bits % GIGA == 0 else f"{bits}bps"

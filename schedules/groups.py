@@ -1,4 +1,9 @@
-"""Combines schedules of collectives that run at the same time, over groups of ranks, into one schedule.
+"""Lets any method do several collectives at the same time, over any groups: each alone, then combined.
+
+If a method does not do a problem directly, the problem is divided (`parts_of`): a mixed collective into its
+parts, several groups into one each. A group is then alone on a network, in two variants: the other ranks are
+switches, which forward, or they are removed. The schedules of all groups are combined, and the fastest result
+is kept.
 
 `side_by_side` joins the chunk tables in the order of the items, and merges the rows by step or start. No row
 is moved. In the step clock links that several parts use in one step carry the sum. In the time clock they may
@@ -15,13 +20,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
 from tutti.schedules.collective import Collective
+from tutti.schedules.compose import on_common_tick
 from tutti.schedules.message_durations import sizes_of, tick_of
+from tutti.schedules.method import Method, Problem
 from tutti.schedules.retiming import retimed
 from tutti.schedules.schedule import (
     NO_COPY,
@@ -36,15 +45,11 @@ from tutti.schedules.schedule import (
 from tutti.schedules.simulation.pipelining import best_slices
 from tutti.schedules.simulation.simulate import SimulationOptions, simulate
 from tutti.schedules.verify import VerificationError, verify
-from tutti.topologies.errors import InputError, NoSchedule
-from tutti.topologies.exact import (
-    INT64_MAX,
-    FloatArray,
-    Int32Array,
-    Int64Array,
-    IntArray,
-    common_divisor,
-)
+from tutti.topologies.errors import InputError, NoSchedule, TuttiError, Unsupported
+from tutti.topologies.exact import INT64_MAX, FloatArray, Int64Array, entries_of, frozen
+from tutti.topologies.topology import Topology
+from tutti.topologies.transforms import among, only_among
+from tutti.topologies.units import parse_time
 
 
 def parts_of(what: Collective) -> list[tuple[Fraction, Collective]]:
@@ -195,19 +200,11 @@ def _in_slices(schedule: Schedule, slices: int) -> tuple[Schedule, Int64Array, I
     chunks = schedule.chunks
     if chunks.denominator * slices > INT64_MAX:
         raise InputError("the chunks, cut into slices, do not fit 64 bits over their denominator")
-    item, size = np.repeat(chunks.item, slices), np.repeat(chunks.size, slices)
     count = schedule.counts.astype(np.int64)
-    of_row = np.repeat(np.arange(len(schedule)), count * slices)
-    place = np.arange(len(of_row)) - np.repeat(np.cumsum(count * slices) - count * slices, count * slices)
+    of_row, place = entries_of(count * slices)
     piece, within = np.divmod(place, count[of_row])
     chunk = (schedule.chunk[of_row] + within) * slices + piece
-    cut = schedule.taking(
-        of_row,
-        chunks=Chunks(item, size, chunks.denominator * slices),
-        chunk=chunk,
-        count=None,
-    )
-    return cut, of_row, piece
+    return schedule.taking(of_row, chunks=chunks.cut(slices), chunk=chunk, count=None), of_row, piece
 
 
 def side_by_side(what: Collective, parts: Sequence[Schedule]) -> Schedule:
@@ -239,7 +236,11 @@ def side_by_side(what: Collective, parts: Sequence[Schedule]) -> Schedule:
     first = parts[0]
     chunks, base = _joined_chunks(what, parts)
     counts, adds = joined_counts(parts), joined_adds(parts)
-    order, tick = _mixed_order(parts)
+    parts = on_common_tick(parts)
+    orders = [part.order for part in parts if part.order is not None]
+    order = np.concatenate(orders) if orders else None
+    if first.clock is Clock.STEP and order is not None:
+        order = step_numbers(order)
     rows = np.arange(sum(map(len, parts))) if order is None else np.argsort(order, kind="stable")
     tables, routes = [part.route_table for part in parts], None
     if any(part.routes is not None for part in parts):
@@ -258,7 +259,7 @@ def side_by_side(what: Collective, parts: Sequence[Schedule]) -> Schedule:
         count=None if counts is None else counts[rows],
         reduce=None if adds is None else adds[rows],
         routes=routes,
-        tick=tick,
+        tick=parts[0].tick,
         size=None if first.size is None else first.size / parts_of(what)[0][0],
     )
 
@@ -280,27 +281,217 @@ def _joined_chunks(what: Collective, parts: Sequence[Schedule]) -> tuple[Chunks,
         size = np.concatenate(sizes).astype(np.int64)
     except OverflowError:
         raise InputError("the chunks of the parts do not fit 64 bits over their common denominator") from None
-    return Chunks(item, size, denominator, np.concatenate(list(map(_copies, tables, base)))), base
+    copies = [np.full(len(table), NO_COPY) if table.copy_of is None else table.copy_of for table in tables]
+    copy_of = [np.where(of == NO_COPY, NO_COPY, of + first) for of, first in zip(copies, base, strict=True)]
+    return Chunks(item, size, denominator, np.concatenate(copy_of)), base
 
 
-def _copies(table: Chunks, first: int) -> Int32Array:
-    """Return the original of each copy, with the chunks of the table numbered from `first` on."""
-    if table.copy_of is None:
-        return np.full(len(table), NO_COPY, dtype=np.int32)
-    return np.where(table.copy_of == NO_COPY, NO_COPY, table.copy_of + np.int32(first))
+LEAST_SECONDS = 0.01
+"""Least time limit in seconds for one of many parts. A larger value may exceed the whole limit."""
+OWN, WHOLE = "own", "whole"
+"""Names of the networks on which groups are alone: without the other ranks, or with them as switches."""
 
 
-def _mixed_order(parts: Sequence[Schedule]) -> tuple[IntArray | None, Fraction | None]:
-    """Return the orders of all rows in a common tick, and that tick."""
-    orders = [part.order for part in parts if part.order is not None]
-    if parts[0].clock is Clock.FLOW or len(orders) < len(parts):
-        return None, None
-    ticks = [part.tick for part in parts if part.tick is not None]
-    if parts[0].clock is Clock.STEP or not ticks:
-        return step_numbers(np.concatenate(orders)), None
-    tick = common_divisor(ticks)
-    factors = [int(own / tick) for own in ticks]
-    if any(int(own.max(initial=0)) * by > INT64_MAX for own, by in zip(orders, factors, strict=True)):
-        raise InputError("the starts of the parts do not fit 64 bits in a common tick")
-    scaled = [order.astype(np.int64) * factor for order, factor in zip(orders, factors, strict=True)]
-    return np.concatenate(scaled), tick
+@dataclass(frozen=True)
+class ByGroups(Method):
+    """A method that does directly what it can, and everything else by groups.
+
+    Parameters
+    ----------
+    alone
+        The method. The other fields are copied from it, or call it.
+    """
+
+    alone: Method = field(kw_only=True)
+
+    def supports(self, problem: Problem, options: Any) -> None:
+        """Refuse a problem that the method does neither directly nor by groups."""
+        if _at_once(self.alone, problem, options):
+            self.alone.supports(problem, options)
+            return
+        for share, part in parts_of(problem.collective):
+            if problem.collective.parts:
+                size = None if problem.size is None else problem.size * share
+                self.supports(Problem(problem.topology, part, size), options)
+            else:
+                _refuse_group(self.alone, problem.topology, part, options)
+
+    def kind_of(self, problem: Problem, options: Any) -> str:
+        """Return the kind of its answer. Exact parts do not make an exact whole."""
+        return self.kind if _at_once(self.alone, problem, options) else "heuristic"
+
+
+def by_groups(method: Method) -> Method:
+    """Return the method, able to do its collectives at the same time over any groups of ranks."""
+
+    def synthesize(problem: Problem, options: Any, rng: np.random.Generator) -> Schedule:
+        if _at_once(method, problem, options):
+            return method.synthesize(problem, options, rng)
+        groups = len(problem.collective.members)
+        return _GroupSynthesizer(method, _divided(options, 2 * groups), rng).fastest(problem)
+
+    def size_dependent(problem: Problem, options: Any) -> bool:
+        return not _at_once(method, problem, options) or method.size_dependent(problem, options)
+
+    def improve(problem: Problem, schedule: Schedule, options: Any, rng: np.random.Generator) -> Schedule:
+        method.supports(problem, options)  # by groups, no given schedule can be improved
+        return better(problem, schedule, options, rng)
+
+    def estimate(problem: Problem, options: Any) -> float | None:
+        return alone(problem, options) if alone and _at_once(method, problem, options) else None
+
+    alone = method.estimate
+    better = method.improve or (lambda problem, schedule, options, rng: schedule)
+    own = {each.name: getattr(method, each.name) for each in fields(Method)}
+    own |= {"synthesize": synthesize, "size_dependent": size_dependent}
+    own |= {"estimate": alone and estimate}
+    return ByGroups(**own | {"improve": method.improve and improve}, alone=method)
+
+
+def limited(options: Any, most: float) -> Any:
+    """Return a method's options with its ``time_limit``, if it has one, reduced to at most `most` seconds."""
+    if not hasattr(options, "time_limit"):
+        return options
+    own = options.time_limit
+    if isinstance(own, str):
+        return replace(options, time_limit=f"{min(float(parse_time(own)), most):.3f}s")
+    return replace(options, time_limit=most if own is None else min(own, most))
+
+
+def _divided(options: Any, parts: int) -> Any:
+    """Return a method's options with its time limit, if there is one, divided among `parts` parts."""
+    own = getattr(options, "time_limit", None)
+    if own is None:
+        return options
+    seconds = float(parse_time(own)) if isinstance(own, str) else float(own)
+    return limited(options, max(seconds / parts, LEAST_SECONDS))
+
+
+def _at_once(method: Method, problem: Problem, options: Any) -> bool:
+    """Whether the method does a problem directly; it must if all ranks take part in one collective."""
+    try:
+        if problem.collective.groups is not None:
+            method.supports(problem, options)
+    except Unsupported:
+        return False
+    return True
+
+
+@dataclass(frozen=True, eq=False)
+class _GroupTopology:
+    """A network whose ranks are one group, in order, and the numbers of its links in the whole network."""
+
+    topology: Topology
+    links: Int64Array
+
+    def problem(self, what: Collective, size: Fraction | None) -> Problem:
+        """Return the problem of the group's collective on this network."""
+        return Problem(self.topology, replace(what, num_ranks=self.topology.num_ranks, groups=None), size)
+
+    def lifted(self, schedule: Schedule, topology: Topology, what: Collective) -> Schedule:
+        """Return a schedule made here on the whole network, without its claims, which hold only here."""
+        table = schedule.route_table
+        return schedule.replace(
+            topology=topology,
+            collective=what,
+            routes=Routes(table.offsets, frozen(self.links[table.links], np.int32)),
+            claims={},
+            stats={},
+        )
+
+
+def _places(topology: Topology, members: tuple[int, ...]) -> Iterator[tuple[str, _GroupTopology]]:
+    if len(members) < topology.num_ranks:
+        with suppress(InputError):  # without the other ranks they may be disconnected
+            yield OWN, _GroupTopology(*only_among(topology, members))
+    yield WHOLE, _GroupTopology(among(topology, members), np.arange(topology.num_links))
+
+
+def _refuse_group(method: Method, topology: Topology, what: Collective, options: Any) -> None:
+    """Refuse a collective of one group that the method does on neither network."""
+    refused: Unsupported | None = None
+    for _, place in _places(topology, what.members[0]):
+        try:
+            method.supports(place.problem(what, None), options)
+        except Unsupported as error:
+            refused = error
+        else:
+            return
+    if refused is not None:
+        raise refused
+
+
+@dataclass(frozen=True)
+class _GroupSynthesizer:
+    """Makes schedules of parts with a method, and combines them."""
+
+    method: Method
+    options: Any
+    rng: np.random.Generator
+
+    def fastest(self, problem: Problem) -> Schedule:
+        """Return the fastest schedule of a problem that has parts."""
+        size = problem.size or Fraction(1)
+        return min(self.ways(problem).values(), key=lambda made: best_slices(made, size)[1])
+
+    def ways(self, problem: Problem) -> dict[str, Schedule]:
+        """Return the schedules, by the name of the network on which groups were alone."""
+        if _at_once(self.method, problem, self.options):
+            return {OWN: self.synthesized(problem)}
+        return self.mixed(problem) if problem.collective.parts else self.grouped(problem)
+
+    def mixed(self, problem: Problem) -> dict[str, Schedule]:
+        """Return schedules of the parts: all on one kind of network, and each on its fastest kind."""
+        size, asked = problem.size or Fraction(1), parts_of(problem.collective)
+        parts = [self.ways(Problem(problem.topology, part, size * share)) for share, part in asked]
+        times = [
+            {way: best_slices(made, size * share)[1] for way, made in ways.items()}
+            for ways, (share, _) in zip(parts, asked, strict=True)
+        ]
+        fastest = [min(time, key=time.__getitem__) for time in times]
+        chosen = {
+            tuple(way if way in time else best for time, best in zip(times, fastest, strict=True))
+            for way in {*fastest, OWN, WHOLE}
+        } | {tuple(fastest)}
+        alone = tuple(min(time.values()) for time in times)
+        found = {}
+        for ways in sorted(chosen):
+            made = together(
+                problem.collective, [part[way] for part, way in zip(parts, ways, strict=True)], size
+            )
+            found[" ".join(ways)] = made.replace(stats={**made.stats, "alone": alone})
+        return found
+
+    def grouped(self, problem: Problem) -> dict[str, Schedule]:
+        """Return the schedules of several groups on each of their networks.
+
+        Raises
+        ------
+        TuttiError
+            If the method makes none: its last error.
+        """
+        size, groups = problem.size or Fraction(1), [part for _, part in parts_of(problem.collective)]
+        made: dict[str, list[Schedule]] = {OWN: [], WHOLE: []}
+        said: TuttiError = NoSchedule(f"{self.method.name} finds no schedule for {problem.collective}")
+        for group in groups:
+            for way, place in _places(problem.topology, group.members[0]):
+                try:
+                    self.method.supports(place.problem(group, size), self.options)
+                    alone = self.synthesized(place.problem(group, size))
+                except (Unsupported, NoSchedule, InputError) as error:
+                    said = error
+                else:
+                    made[way].append(place.lifted(alone, problem.topology, group))
+        whole = {way: each for way, each in made.items() if len(each) == len(groups)}
+        if not whole:
+            raise said
+        return {
+            way: each[0] if len(each) == 1 else together(problem.collective, each, size)
+            for way, each in whole.items()
+        }
+
+    def synthesized(self, problem: Problem) -> Schedule:
+        """Return the schedule that the method makes directly; it gets the size only if that matters."""
+        dependent = self.method.size_dependent(problem, self.options)
+        told = problem if dependent else replace(problem, size=None)
+        return self.method.synthesize(told, self.options, self.rng)
