@@ -91,7 +91,7 @@ def test_a_message_has_no_more_of_a_datum_than_there_is(monkeypatch, text, kind,
     assert more * MICRO < value <= most * MICRO
 
 
-@for_each("case", [case for case in OPTIMA if case[1] in KINDS])
+@for_each("case", [case for case in OPTIMA if case[1] in KINDS][::3])
 def test_no_true_optimum_is_less(case):
     text, kind, size = case
     topology = parse_topology(text)
@@ -100,9 +100,9 @@ def test_no_true_optimum_is_less(case):
         assert checked(topology, kind, bound) * 10**6 <= OPTIMA[case] + LAST_DIGIT
 
 
-@for_each("seed", range(16))
+@for_each("seed", range(8))
 def test_no_schedule_is_faster(seed):
-    topology, kind, size = network_of(seed), KINDS[seed % 8], Fraction((1500, 9000)[seed // 8])
+    topology, kind, size = network_of(seed), KINDS[seed], Fraction((1500, 9000)[seed // 2 % 2])
     bound = bound_of(topology, kind, size)
     if bound is None:
         return
@@ -111,17 +111,17 @@ def test_no_schedule_is_faster(seed):
         assert value <= time * (1 + 1e-9), name
 
 
-@for_each("seed", range(12))
+@for_each("seed", range(8))
 def test_no_message_at_any_moment_is_worth_more_than_its_rent(seed):
     """Ticks do not cover all moments: here messages begin, wait and end at any time, on different links."""
-    topology, kind = network_of(seed), KINDS[seed % 8]
+    topology, kind = network_of(seed), KINDS[seed]
     bound = bound_of(topology, kind, Fraction(4000), Fraction(1, 2))
     if bound is None:
         return
     checked(topology, kind, bound)
     rng, terms = np.random.default_rng(seed), Terms(topology, what_of(topology, kind), bound)
     seen = 0
-    for _ in range(8000):
+    for _ in range(4000):
         message = terms.message(rng)
         if message is not None:
             worth, rent = message
