@@ -60,9 +60,10 @@ def checked(topology, kind, bound):
     return bound.value
 
 
-def test_messages_in_a_row_are_sent_on_one_after_the_other():
+def test_messages_in_a_row_are_sent_on_one_after_the_other(monkeypatch):
     """A vector of 48 us to ranks 1, 2 and 3 over one link each. Where none cuts through a rank, k parts take
     (k + 2)(α + 48 / k); one that does brings ranks that it passes nothing. `combined`: 63 us."""
+    monkeypatch.setattr(path_price, "MOST_COLUMNS", 300)
     topology = parse_topology("uniring:4?alpha=5us")
     value = checked(topology, "broadcast", bound_of(topology, "broadcast", 2_400_000))
     assert 66 * MICRO < value <= 95 * MICRO
