@@ -103,8 +103,8 @@ $(INSTALLED): requirements.txt pyproject.toml
 # Modules are compiled before the tests, because warnings are errors there, also those of the compiler in libraries.
 $(DEVELOPED): requirements-dev.txt $(INSTALLED)
 	@echo "installing the packages of the tests into $(VENV)"
-	@$(PIP) --require-hashes --only-binary :all: -r requirements-dev.txt
-	@$(BIN)/python -m compileall -qq $(VENV)/lib || true
+	@$(PIP) --require-hashes --only-binary :all: --no-compile -r requirements-dev.txt
+	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 	@touch $@
 
 $(COMPILED): $(INSTALLED)

@@ -21,7 +21,7 @@ QUICK = [
 """The others start solvers or search as long as they may: a long run of `random_problems` has them."""
 
 
-@for_each("seed", range(50))
+@for_each("seed", range(25))
 def test_a_method_does_what_it_supports_or_refuses_by_an_error_of_its_own(seed):
     case = drawn(seed, QUICK)
     result = attempt(case)

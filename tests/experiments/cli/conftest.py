@@ -1,5 +1,10 @@
 """Commands are called as from a shell."""
 
+import contextlib
+import io
+import shutil
+from pathlib import Path
+
 import pytest
 
 from tests.experiments.cli.commands import SYNTH
@@ -18,9 +23,16 @@ def tutti(capsys):
     return call
 
 
-@pytest.fixture
-def schedule(tutti, tmp_path):
-    """A file with a BFB allgather on a ring of four."""
-    path = tmp_path / "ring.json"
-    assert tutti(*SYNTH, "-o", path)[0] == 0
+@pytest.fixture(scope="session")
+def ring(tmp_path_factory):
+    """A file with a BFB allgather on a ring of four, which is not to be changed."""
+    path = tmp_path_factory.mktemp("ring") / "ring.json"
+    with contextlib.redirect_stdout(io.StringIO()):
+        assert main([*SYNTH, "-o", str(path)]) == 0
     return path
+
+
+@pytest.fixture
+def schedule(ring, tmp_path):
+    """A copy of that file."""
+    return Path(shutil.copy(ring, tmp_path))

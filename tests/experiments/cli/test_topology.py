@@ -14,13 +14,19 @@ from tutti.topologies import parse_topology
 UNEVEN = Path(__file__).parents[2] / "data" / "cases" / "05_uneven_hosts" / "hetero.json"
 
 
+@pytest.fixture
+def unbounded(monkeypatch):
+    """Leave out the bounds, which take longest."""
+    monkeypatch.setattr("tutti.experiments.cli.listing.BOUNDED", ())
+
+
 def described(tutti, text, *more):
     code, out, _ = tutti("topology", text, "--json", *more)
     assert code == 0
     return json.loads(out)
 
 
-def test_a_users_cluster_is_understood(tutti, tmp_path):
+def test_a_users_cluster_is_understood(tutti, unbounded, tmp_path):
     path = tmp_path / "net.json"
     path.write_text(json.dumps(cluster_document(ACROSS)))
     document = described(tutti, path)
@@ -38,7 +44,7 @@ def test_a_users_cluster_is_understood(tutti, tmp_path):
     assert document["orbits"] == [list(range(8))]
 
 
-def test_what_is_told_is_not_called_inferred(tutti, tmp_path):
+def test_what_is_told_is_not_called_inferred(tutti, unbounded, tmp_path):
     path = tmp_path / "net.json"
     path.write_text(json.dumps(cluster_document(IN_ORDER, tell=True)))
     assert not described(tutti, path)["hosts_inferred"]
@@ -47,7 +53,7 @@ def test_what_is_told_is_not_called_inferred(tutti, tmp_path):
     assert "inferred" not in out
 
 
-def test_ranks_of_a_mesh_differ_as_its_corners_edges_and_middle_do(tutti):
+def test_ranks_of_a_mesh_differ_as_its_corners_edges_and_middle_do(tutti, unbounded):
     document = described(tutti, "mesh:3x3?bandwidth=50GB/s,25GB/s")
     assert document["dimensions"] == "path of 3 x path of 3"
     assert document["hosts"] is None
@@ -100,7 +106,7 @@ def test_wrong_texts_and_sizes_get_one_line(tutti):
         assert err.count("\n") == 1
 
 
-def test_what_was_guessed_of_a_machine_is_said(tutti, tmp_path):
+def test_what_was_guessed_of_a_machine_is_said(tutti, unbounded, tmp_path):
     path = tmp_path / "topo.txt"
     path.write_text("GPU0 GPU1\nGPU0 X NV2\nGPU1 NV2 X\n")
     text = f"nvidia-smi:{path}"
@@ -117,10 +123,10 @@ def test_what_was_guessed_of_a_machine_is_said(tutti, tmp_path):
         ("dgx_a100:2?ranks=8+4", [range(8), range(8, 12)], "2 of unequal size, 4 to 8 ranks (0-7; 8-11)"),
     ],
 )
-def test_hosts_of_unequal_size_are_shown(tutti, text, hosts, said):
-    document = described(tutti, text, "--sizes", "1MB")
+def test_hosts_of_unequal_size_are_shown(tutti, unbounded, text, hosts, said):
+    document = described(tutti, text)
     assert document["hosts"] == [list(ranks) for ranks in hosts]
     assert (document["dimensions"], document["no_hosts"]) == (None, None)
     fastest = max(document["tiers"], key=lambda tier: Fraction(tier["bandwidth"]))
     assert fastest["inside_hosts"] == fastest["links"]
-    assert said in tutti("topology", text, "--sizes", "1MB")[1]
+    assert said in tutti("topology", text)[1]

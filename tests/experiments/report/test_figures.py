@@ -16,9 +16,9 @@ from tutti.experiments.report.tables import escaped, latex
 from tutti.topologies import InputError
 
 
-@pytest.fixture
-def shown(tmp_path):
-    return contents(read_results(write_run(tmp_path / "run", two_by_two())))
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory):
+    return contents(read_results(write_run(tmp_path_factory.mktemp("shown"), two_by_two())))
 
 
 def chosen(shown, name="algbw"):

@@ -269,7 +269,7 @@ def test_seeds_of_a_method_without_randomness_are_one_row_with_a_note(plain):
     assert good["note"].str.startswith("good has no randomness, so seeds = 3 is one try").all()
 
 
-def test_a_pattern_runs_a_part_and_a_second_run_the_rest(plain, tmp_path):
+def test_a_pattern_runs_a_part_and_a_second_run_the_rest(plain, pages, tmp_path):
     part = "This is a part of the run: 6 more rows were not run."
     summary, _ = go(plain[0], tmp_path, only="ring:4")
     assert (len(summary.rows), summary.missing) == (6, 6)

@@ -99,7 +99,8 @@ def test_no_schedule_is_faster(network):
             bound = messages(topology, kind, size)
             if bound is None:
                 continue
-            bound.check(topology, what)
+            if size == 10_000:
+                bound.check(topology, what)
             names = ("bfb", "min_latency", "shortest_path_all_to_all", "multitree", "mcf", "direct")
             for name, time in times_of(names, Problem(topology, what, Fraction(size)), size, 1):
                 assert time >= float(bound.value) * (1 - 1e-9), name
@@ -118,8 +119,10 @@ def test_shares_that_are_no_whole_units_prove_no_more():
         false.check(topology, what)
 
 
-@pytest.mark.parametrize("kind", ["allreduce", "all-to-all"])
-@pytest.mark.parametrize(("network", "least"), [("mi250:2", 4), ("rfs:2x4x8", 5)])
+@pytest.mark.parametrize(
+    ("network", "kind", "least"),
+    [("mi250:2", "allreduce", 4), ("mi250:2", "all-to-all", 4), ("rfs:2x4x8", "allreduce", 5)],
+)
 def test_all_must_have_heard_of_all(network, least, kind):
     """Messages of no bytes bring data to at most 10 of 16 ranks of the other `mi250:2` box in 3 α.
 

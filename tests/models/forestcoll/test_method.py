@@ -267,7 +267,7 @@ def eulerian(draw):
     return Topology.from_links("random", ranks, links, num_switches=switches)
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(eulerian(), st.booleans(), st.data())
 def test_on_random_eulerian_networks_the_congestion_is_the_maximum_over_all_cuts(topology, fast, data):
     n = topology.num_ranks
@@ -277,7 +277,7 @@ def test_on_random_eulerian_networks_the_congestion_is_the_maximum_over_all_cuts
     assert congestion(schedule) == brute_force(topology, list(what.items.share))
 
 
-@settings(max_examples=40)
+@settings(max_examples=30)
 @given(eulerian(), st.sampled_from(["broadcast", "reduce", "reduce-scatter"]), st.data())
 def test_the_other_collectives_meet_their_cuts_on_random_networks(topology, kind, data):
     n = topology.num_ranks

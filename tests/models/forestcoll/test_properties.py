@@ -29,34 +29,34 @@ def gather(topology, **options):
     return congestion(schedule) * topology.num_ranks
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(networks, st.integers(0, 10**6))
 def test_permuting_labels_changes_neither_the_cut_nor_the_congestion(topology, seed):
     changed = relabelled(topology, seed)
     assert bottleneck_cut(changed).ratio == gather(changed) == worst_ratio(topology)
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(networks, st.integers(0, 10**6))
 def test_splitting_a_link_in_two_changes_neither_the_cut_nor_the_congestion(topology, seed):
     changed = with_a_link_in_two(topology, seed % topology.num_links)
     assert bottleneck_cut(changed).ratio == gather(changed) == worst_ratio(topology)
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(networks, factors)
 def test_scaling_all_bandwidths_by_c_divides_the_cut_and_the_congestion_by_c(topology, c):
     changed = rescaled(topology, c)
     assert bottleneck_cut(changed).ratio == gather(changed) == worst_ratio(topology) / c
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(networks)
 def test_the_guesses_never_cost_throughput(topology):
     assert gather(topology, fast=True) == gather(topology, fast=False) == worst_ratio(topology)
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(networks, st.integers(1, 8))
 def test_a_fixed_k_lies_between_the_optimum_and_the_bound_of_theorem_35(topology, k):
     ratio = worst_ratio(topology)
