@@ -24,7 +24,7 @@ import numpy as np
 from tutti.experiments.methods.best import ORDER
 from tutti.experiments.registry import METHODS
 from tutti.models.bounds import best_bound
-from tutti.schedules import KINDS, Problem, Schedule, by_groups
+from tutti.schedules import KINDS, Problem, Schedule, groups
 from tutti.schedules.capabilities import Groups, Shape
 from tutti.schedules.collective import Collective, Kind, collective, concurrent
 from tutti.schedules.method import Method
@@ -124,7 +124,7 @@ def _one(rng: np.random.Generator, choices: Sequence[Any]) -> Any:
 
 
 def limited(method: Method, given: dict[str, Any]) -> Any:
-    return by_groups.limited(method.options(**given), SECONDS)
+    return groups.limited(method.options(**given), SECONDS)
 
 
 def options(method: Method, rng: np.random.Generator) -> dict[str, Any]:
