@@ -610,7 +610,7 @@ def grouped(text: str, num_ranks: int, kind: str) -> tuple[Collective, Fraction 
     where = f"groups '{text}'"
     dimensions = _whole([_dimension(word, where, kind) for word in text.split(",")], num_ranks, where)
     ranks = np.arange(num_ranks).reshape([each.size for each in reversed(dimensions)])
-    doing = []
+    doing: list[tuple[Dimension, Any]] = []
     for place, each in enumerate(reversed(dimensions)):  # ranks vary fastest along the first dimension
         if each.size > 1 and each.kind != IDLE:
             doing.insert(0, (each, np.moveaxis(ranks, place, -1).reshape(-1, each.size)))

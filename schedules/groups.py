@@ -327,8 +327,12 @@ def by_groups(method: Method) -> Method:
     def synthesize(problem: Problem, options: Any, rng: np.random.Generator) -> Schedule:
         if _at_once(method, problem, options):
             return method.synthesize(problem, options, rng)
-        groups = len(problem.collective.members)
-        return _GroupSynthesizer(method, _divided(options, 2 * groups), rng).fastest(problem)
+        own = getattr(options, "time_limit", None)
+        if own is not None:  # divided among the groups on both of their networks
+            seconds = float(parse_time(own)) if isinstance(own, str) else float(own)
+            parts = 2 * len(problem.collective.members)
+            options = limited(options, max(seconds / parts, LEAST_SECONDS))
+        return _GroupSynthesizer(method, options, rng).fastest(problem)
 
     def size_dependent(problem: Problem, options: Any) -> bool:
         return not _at_once(method, problem, options) or method.size_dependent(problem, options)
@@ -356,15 +360,6 @@ def limited(options: Any, most: float) -> Any:
     if isinstance(own, str):
         return replace(options, time_limit=f"{min(float(parse_time(own)), most):.3f}s")
     return replace(options, time_limit=most if own is None else min(own, most))
-
-
-def _divided(options: Any, parts: int) -> Any:
-    """Return a method's options with its time limit, if there is one, divided among `parts` parts."""
-    own = getattr(options, "time_limit", None)
-    if own is None:
-        return options
-    seconds = float(parse_time(own)) if isinstance(own, str) else float(own)
-    return limited(options, max(seconds / parts, LEAST_SECONDS))
 
 
 def _at_once(method: Method, problem: Problem, options: Any) -> bool:

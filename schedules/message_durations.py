@@ -14,10 +14,10 @@ if nothing is sent over links without α. Otherwise a message could be forwarded
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -167,6 +167,7 @@ def transfer_ticks(schedule: Schedule, grouped: Messages) -> Durations:
     if schedule.tick is None or schedule.size is None or schedule.tick <= 0 or schedule.size <= 0:
         raise InputError("a time-clock schedule needs a positive tick and a positive size")
     tick, unit = schedule.tick, schedule.size / schedule.chunks.denominator
+    alpha, bandwidth = schedule.topology.alpha, schedule.topology.bandwidth
     of_route, examples = _route_classes(schedule)
     loads, which = np.unique(grouped.load, return_inverse=True)
     keys, kind = np.unique(
@@ -175,12 +176,14 @@ def transfer_ticks(schedule: Schedule, grouped: Messages) -> Durations:
     arrival, lengths, enter, hold = [], [0], [], []
     for key in keys.tolist():
         route_class, load = divmod(key, max(1, len(loads)))
-        links = examples[route_class]
-        seconds = list(_seconds(schedule, links, int(loads[load]) * unit))
-        arrival.append(max(1, _round_up(seconds[-1][1], tick)))
+        links, size = examples[route_class], int(loads[load]) * unit
+        # The head enters each link after the α of those before it.
+        *heads, latency = accumulate((alpha[link] for link in links), initial=Fraction(0))
+        slowest = min(bandwidth[link] for link in links)
+        arrival.append(max(1, _round_up(latency + size / slowest, tick)))
         lengths.append(len(links))
-        enter += [_round_up(head, tick) for head, _ in seconds[:-1]]
-        hold += [max(1, _round_up(held, tick)) for _, held in seconds[:-1]]
+        enter += [_round_up(head, tick) for head in heads]
+        hold += [max(1, _round_up(alpha[link] + size / bandwidth[link], tick)) for link in links]
     return Durations(
         frozen(kind, np.int32),
         frozen(np.array(arrival, dtype=np.int64), np.int64),
@@ -188,16 +191,6 @@ def transfer_ticks(schedule: Schedule, grouped: Messages) -> Durations:
         frozen(np.array(enter, dtype=np.int64), np.int64),
         frozen(np.array(hold, dtype=np.int64), np.int64),
     )
-
-
-def _seconds(schedule: Schedule, links: list[int], size: Fraction) -> Iterator[tuple[Fraction, Fraction]]:
-    """Yield (head enters, held for) of each link in turn, then (all α, until arrival)."""
-    alpha, bandwidth = schedule.topology.alpha, schedule.topology.bandwidth
-    head = Fraction(0)
-    for link in links:
-        yield head, alpha[link] + size / bandwidth[link]
-        head += alpha[link]
-    yield head, head + size / min(bandwidth[link] for link in links)
 
 
 def _round_up(seconds: Fraction, tick: Fraction) -> int:

@@ -141,7 +141,11 @@ def repaired(schedule: Schedule, topology: Topology, parts: int = TUNING.parts[0
         # Only consecutive rows stay one message: rows between them may bring data that later ones send on.
         begin = (np.diff(message) != 0) | (np.diff(moved.route) != 0)
         return _on(left, moved.replace(clock=Clock.TIME, order=offsets_of(begin)[: len(row)]), changed)
-    return _on(left, _joined(moved, row), changed)
+    if moved.count is not None:  # parts of an old row that take one route are merged again
+        same = (np.diff(row) == 0) & (np.diff(moved.route) == 0)
+        first = np.flatnonzero(np.concatenate([[True], ~same]))
+        moved = moved.taking(first, count=np.add.reduceat(moved.count, first))
+    return _on(left, moved, changed)
 
 
 def _added_elsewhere(schedule: Schedule, adds: BoolArray, left: _Left) -> Schedule | None:
@@ -256,15 +260,6 @@ def _left(schedule: Schedule, topology: Topology) -> _Left:
                 f"exchange what they have: one after the other they don't do it: {error}"
             ) from error
     return _Left.of(schedule.topology, topology)
-
-
-def _joined(schedule: Schedule, row: IntArray) -> Schedule:
-    """Return the schedule; parts of an old row that take one route are merged again."""
-    if schedule.count is None:
-        return schedule
-    same = (np.diff(row) == 0) & (np.diff(schedule.route) == 0)
-    begin = np.flatnonzero(np.concatenate([[True], ~same]))
-    return schedule.taking(begin, count=np.add.reduceat(schedule.count, begin))
 
 
 def _with_routes(schedule: Schedule, rows: IntArray, route: IntArray, more: Routes) -> Schedule:

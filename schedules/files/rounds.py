@@ -267,17 +267,11 @@ def round_cost(table: RoundTable) -> RoundCost:
         loads += link_loads(block.rows)
     bandwidth = table.topology.node_bandwidth
     steps = StepCost(tl_steps, seconds, None if bandwidth is None else seconds * bandwidth, reduced)
-    return RoundCost(steps, _congestion(table, loads))
-
-
-def _congestion(table: RoundTable, loads: Int64Array) -> Fraction:
-    """Return the largest load over bandwidth, exact; only the largest load of each bandwidth is needed."""
+    # The congestion is exact; only the largest load of each bandwidth is needed.
     rates, kind = np.unique(table.topology.bandwidth.numerators, return_inverse=True)
-    most = [int(loads[kind.ravel() == k].max(initial=0)) for k in range(len(rates))]
+    most = [Fraction(int(loads[kind == k].max(initial=0)), int(rate)) for k, rate in enumerate(rates)]
     scale = Fraction(table.topology.bandwidth.denominator, table.chunks.denominator)
-    return scale * max(
-        (Fraction(load, int(rate)) for load, rate in zip(most, rates, strict=True)), default=Fraction(0)
-    )
+    return RoundCost(steps, scale * max(most, default=Fraction(0)))
 
 
 SUFFIX = ".rounds"

@@ -19,7 +19,7 @@ import math
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -55,9 +55,17 @@ def content_hash(schedule: Schedule) -> str:
     It covers the network's links, the collective, the clock (with tick and size) and the tables; not names
     and labels, claims or stats.
     """
+    topology, chunks, table = schedule.topology, schedule.chunks, schedule.route_table
+    columns: list[Any] = [topology.source, topology.target]
+    columns += [topology.bandwidth.reduced.numerators, topology.alpha.reduced.numerators]
+    columns += [chunks.item, chunks.size // _common(schedule), table.offsets, table.links]
+    columns += [schedule.chunk, schedule.route]
+    columns += [schedule.order, _counts(schedule), _reduces(schedule), chunks.copy_of]
     digest = hashlib.sha256()
     digest.update(json.dumps(_frame(schedule), sort_keys=True).encode())
-    for column in _columns(schedule):
+    for column in columns:
+        if column is None:
+            continue
         digest.update(len(column).to_bytes(8, "little"))
         for begin in range(0, len(column), _BLOCK):
             digest.update(column[begin : begin + _BLOCK].astype("<i8").tobytes())
@@ -109,15 +117,6 @@ def _counts(schedule: Schedule) -> npt.NDArray[Any] | None:
 def _reduces(schedule: Schedule) -> npt.NDArray[Any] | None:
     """Return the reduce flags, or None if none is set."""
     return None if schedule.reduce is None or not schedule.reduce.any() else schedule.reduce
-
-
-def _columns(schedule: Schedule) -> Iterator[npt.NDArray[Any]]:
-    topology, chunks, table = schedule.topology, schedule.chunks, schedule.route_table
-    yield from (topology.source, topology.target)
-    yield from (topology.bandwidth.reduced.numerators, topology.alpha.reduced.numerators)
-    yield from (chunks.item, chunks.size // _common(schedule), table.offsets, table.links)
-    optional = (schedule.order, _counts(schedule), _reduces(schedule), chunks.copy_of)
-    yield from (schedule.chunk, schedule.route, *(column for column in optional if column is not None))
 
 
 __all__ = [

@@ -154,7 +154,7 @@ class _Object(NamedTuple):
             raise InputError(f"{self.where} has no '{key}'")
         return self.data[key]
 
-    def list(self, key: str, *, needed: bool = True) -> list[Any]:
+    def values(self, key: str, *, needed: bool = True) -> list[Any]:
         value = self.at(key) if needed else self.data.get(key, [])
         if not isinstance(value, list):
             raise InputError(f"{self.where}: '{key}' is {shown(value)}; it must be a list")
@@ -162,8 +162,8 @@ class _Object(NamedTuple):
 
     def objects(self, key: str, name: str = "", *, needed: bool = True) -> list[_Object]:
         """Return a list of objects; `name` is followed by the number of each, or has a place for it."""
-        places = [f"{self.where}: {key}[{number}]" for number in range(len(self.list(key, needed=needed)))]
-        data = map(mapping, self.list(key, needed=needed), places)
+        places = [f"{self.where}: {key}[{number}]" for number in range(len(self.values(key, needed=needed)))]
+        data = map(mapping, self.values(key, needed=needed), places)
         names = [name.format(number) for number in range(len(places))] if name else places
         return list(map(_Object, data, names))
 
@@ -178,7 +178,7 @@ class _Object(NamedTuple):
 
     def ids(self, key: str, count: int, name: str) -> list[int]:
         """Return a list of numbers below `count`."""
-        return [integer(one, 0, count - 1, f"{self.where}: {name}") for one in self.list(key)]
+        return [integer(one, 0, count - 1, f"{self.where}: {name}") for one in self.values(key)]
 
 
 class _PlanReader:
@@ -274,7 +274,7 @@ class _PlanReader:
             mine: dict[str, list[int]] = {MEMORY: [], PORT: [], "switch": []}
             for channel in gpu.objects("channels", f"rank {rank}: a channel"):
                 kind = channel.choice("channel_type", mine)
-                for peer in channel.list("connected_to", needed=kind != "switch"):
+                for peer in channel.values("connected_to", needed=kind != "switch"):
                     integer(peer, 0, self.ranks - 1, f"rank {rank}: a peer of a {kind} channel")
                     if peer == rank:
                         raise InputError(f"rank {rank}: a {kind} channel connects it to itself")
@@ -441,11 +441,11 @@ class _BlockReader:
 
     def _op_links(self, op: _Object) -> list[tuple[int, int]]:
         known = self.channels[op.choice("channel_type", (MEMORY, PORT))]
-        integer(len(op.list("channel_ids")), 0, LIMITS.peers, f"{op.where}: the number of channels")
+        integer(len(op.values("channel_ids")), 0, LIMITS.peers, f"{op.where}: the number of channels")
         return [known[number] for number in op.ids("channel_ids", len(known), "a channel id")]
 
     def _semaphores(self, op: _Object, name: str) -> int:
-        integer(len(op.list("semaphore_ids")), 0, LIMITS.ids, f"{op.where}: the number of semaphores")
+        integer(len(op.values("semaphore_ids")), 0, LIMITS.ids, f"{op.where}: the number of semaphores")
         ids = op.ids("semaphore_ids", len(self.plan.semaphores[self.rank]), "a semaphore id")
         if name == "sem_acquire":
             self.events.acquired.extend((one, len(self.steps)) for one in ids)
