@@ -31,10 +31,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tutti.heuristics.rails.machines import MachineCosts, Machines
+from tutti.heuristics.rails.machines import MachineCosts, Machines, ShardMoves, shard_schedule
 from tutti.schedules.method import Problem
-from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule
-from tutti.topologies.exact import Int64Array, offsets_of
+from tutti.schedules.schedule import Routes, Schedule
+from tutti.topologies.exact import Int64Array, joined_rows, offsets_of
 from tutti.topologies.topology import Topology
 
 SHARES, LEAST, PARTS = (0.15, 0.2, 0.25, 0.3, 0.4, 1.0), (4.0, 6.0, 8.0, 12.0), (1, 2, 4, 8)
@@ -203,31 +203,18 @@ def _lasts(load: MachineCosts, job: RankMessage) -> tuple[float, float]:
 
 def schedule_of_course(problem: Problem, found: Machines, shard: int, course: Course) -> Schedule:
     """Return the schedule in which all ranks do the jobs of the course, in the step clock."""
-    cuts = np.unique([0, shard, *(end for job in course.jobs for end in (job.low, job.high))])
-    ranks = problem.topology.num_ranks
-    rows = [_rows(found, job) for job in course.jobs]
-    lengths = np.array([len(row) for row in rows])
-    item, route = np.concatenate(rows).T
-    low, high = (
-        np.repeat(np.searchsorted(cuts, [job[place] for job in course.jobs]), lengths) for place in (3, 4)
-    )
-    adds = [job.adds for job in course.jobs]
-    step = np.unique(course.start, return_inverse=True)[1].ravel() + 1
-    owner = np.repeat(np.arange(ranks, dtype=np.int32), len(cuts) - 1)
-    return problem.schedule(
-        Clock.STEP,
-        Chunks(owner, np.tile(np.diff(cuts), ranks), ranks * shard),
-        item * (len(cuts) - 1) + low,
-        route,
-        np.repeat(step, lengths),
-        count=high - low,
-        reduce=np.repeat(adds, lengths) if any(adds) else None,
-        routes=_routes(found),
-    )
+    steps = np.unique(course.start, return_inverse=True)[1].ravel() + 1
+    moves, adds = [], []
+    for step, job in zip(steps, course.jobs, strict=True):
+        item, route = _rows(found, job)
+        moves.append(ShardMoves.of(step, route, item, job.low, job.high))
+        adds.append(np.full(len(item), job.adds))
+    reduce = np.concatenate(adds) if any(job.adds for job in course.jobs) else None
+    return shard_schedule(problem, shard, joined_rows(moves), _routes(found), reduce)
 
 
-def _rows(found: Machines, job: RankMessage) -> Int64Array:
-    """Return item and route (`_routes`) of all that ranks send or receive in a job, shape (rows, 2)."""
+def _rows(found: Machines, job: RankMessage) -> tuple[Int64Array, Int64Array]:
+    """Return item and route (`_routes`) of all that ranks send or receive in a job."""
     boxes, ranks = found.rank.shape
     box, at, other = np.indices((boxes, ranks, ranks)).reshape(3, -1)
     # Up from `at` (or down to it) goes the shard of `other`, or the shard of `at`, which owns it.
@@ -240,17 +227,15 @@ def _rows(found: Machines, job: RankMessage) -> Int64Array:
     item = found.rank[whose % boxes, other]
     here = found.rank[box, at]
     way = 1 + job.hop if job.way is SwitchDirection.ACROSS else job.way
-    return np.stack([item, way * found.rank.size + here], axis=1)
+    return item, way * found.rank.size + here
 
 
 def _routes(found: Machines) -> Routes:
     """Return the routes, each by rank: up, down, and across from it by 1, 2, ... machines."""
-    boxes = len(found.rank)
-    across = []
-    for hop in range(1, boxes):
-        target = np.empty(found.rank.size, dtype=np.int64)
-        target[found.rank.ravel()] = np.roll(found.rank, -hop, axis=0).ravel()
-        across.append(np.stack([found.adapter[0], found.adapter[1, target]], axis=1))
+    boxes, ranks = found.rank.shape
+    machine, place = np.divmod(np.argsort(found.rank, axis=None), ranks)
+    target = found.rank[(machine + np.arange(1, boxes)[:, None]) % boxes, place]
+    across = np.stack(np.broadcast_arrays(found.adapter[0], found.adapter[1, target]), axis=-1)
     lengths = [1] * (2 * found.rank.size) + [2] * ((boxes - 1) * found.rank.size)
-    flat = np.concatenate([found.port.ravel(), *(part.ravel() for part in across)])
+    flat = np.concatenate([found.port.ravel(), across.ravel()])
     return Routes(offsets_of(lengths), flat.astype(np.int32))

@@ -22,10 +22,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
+from tutti.schedules.intervals import CutLine
 from tutti.schedules.method import Problem
-from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule
-from tutti.topologies.exact import FloatArray, Int64Array, offsets_of
+from tutti.schedules.schedule import Clock, Routes, Schedule
+from tutti.topologies.exact import BoolArray, FloatArray, Int64Array, offsets_of
 from tutti.topologies.graphs.grid_structure import Hosts, hosts_of
 from tutti.topologies.kernels import kernel
 from tutti.topologies.topology import Topology
@@ -345,18 +347,15 @@ class MessagePart(NamedTuple):
 def schedule_of(problem: Problem, found: Machines, load: MachineCosts, line: MachineTimeline) -> Schedule:
     """Return the allgather in which all ranks send what the timeline says, in the step clock."""
     parts = sorted(_parts(load, line), key=lambda part: part.start)
-    cuts = np.unique([0, load.shard, *(end for part in parts for end in (part.low, part.high))])
-    ranks = problem.topology.num_ranks
-    columns = [_rows(found, part, cuts) for part in parts]
-    step = np.unique([(part.start, part.hop > 0) for part in parts], axis=0, return_inverse=True)[1]
-    chunks = Chunks(
-        np.repeat(np.arange(ranks, dtype=np.int32), len(cuts) - 1),
-        np.tile(np.diff(cuts), ranks),
-        ranks * load.shard,
-    )
-    chunk, count, route = (np.concatenate(column) for column in zip(*columns, strict=True))
-    step, routes = np.repeat(step.ravel() + 1, ranks), _routes(found)
-    return problem.schedule(Clock.STEP, chunks, chunk, route, step, count=count, routes=routes)
+    columns = (np.array(column)[:, None] for column in zip(*parts, strict=True))
+    start, hop, distance, place_of, machine_of, low, high = columns
+    boxes, ranks = found.rank.shape
+    machine, place = np.indices((boxes, ranks)).reshape(2, -1)
+    item = found.rank[(machine - machine_of) % boxes, (place - place_of) % ranks]
+    # The routes of one way are in the order of their receivers.
+    route = np.where(hop == 0, distance - 1, ranks - 2 + hop) * len(place) + np.arange(len(place))
+    step = np.unique(np.hstack([start, hop > 0]), axis=0, return_inverse=True)[1].reshape(-1, 1) + 1
+    return shard_schedule(problem, load.shard, ShardMoves.of(step, route, item, low, high), _routes(found))
 
 
 def _parts(load: MachineCosts, line: MachineTimeline) -> Iterator[MessagePart]:
@@ -379,29 +378,51 @@ def _of_shards(shard: int, low: Any, high: Any) -> Iterator[tuple[int, int, int]
         yield number, max(low - number * shard, 0), min(high - number * shard, shard)
 
 
-def _rows(found: Machines, part: MessagePart, cuts: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array]:
-    """Return chunk, count and route of the data that all ranks receive."""
-    boxes, ranks = found.rank.shape
-    machine, place = np.indices((boxes, ranks)).reshape(2, -1)
-    item = found.rank[(machine - part.machine) % boxes, (place - part.place) % ranks]
-    low, high = np.searchsorted(cuts, [part.low, part.high])
-    way = part.distance - 1 if part.hop == 0 else ranks - 1 + part.hop - 1
-    # The routes of one way are in the order of their receivers.
-    route = way * boxes * ranks + np.arange(boxes * ranks)
-    return item * (len(cuts) - 1) + low, np.full(len(item), high - low), route
-
-
 def _routes(found: Machines) -> Routes:
     """Return the routes to all ranks in turn, from 1, 2, ... places before, then from 1, 2, ... machines."""
     boxes, ranks = found.rank.shape
     machine, place = np.indices((boxes, ranks)).reshape(2, -1)
-    target = found.rank.ravel()
-    links = []
-    for distance in range(1, ranks):
-        source = found.rank[machine, (place - distance) % ranks]
-        links.append(np.stack([found.port[0, source], found.port[1, target]], axis=1))
-    for hop in range(1, boxes):
-        source = found.rank[(machine - hop) % boxes, place]
-        links.append(np.stack([found.adapter[0, source], found.adapter[1, target]], axis=1))
-    flat = np.concatenate(links).ravel()
+    near = found.rank[machine, (place - np.arange(1, ranks)[:, None]) % ranks]
+    far = found.rank[(machine - np.arange(1, boxes)[:, None]) % boxes, place]
+    pairs = [
+        np.stack(np.broadcast_arrays(own[0, source], own[1, found.rank.ravel()]), axis=-1)
+        for own, source in ((found.port, near), (found.adapter, far))
+    ]
+    flat = np.concatenate(pairs).ravel()
     return Routes(offsets_of(np.full(len(flat) // 2, 2)), flat.astype(np.int32))
+
+
+class ShardMoves(NamedTuple):
+    """Transfers of ranges of shards, as arrays of one length: step, route, the item, and its units."""
+
+    step: Int64Array
+    route: Int64Array
+    item: Int64Array
+    low: Int64Array
+    high: Int64Array
+
+    @classmethod
+    def of(cls, *columns: npt.ArrayLike) -> ShardMoves:
+        """Return the transfers of five arrays that broadcast against each other."""
+        return cls(*(column.ravel() for column in np.broadcast_arrays(*columns)))
+
+
+def shard_schedule(
+    problem: Problem, shard: int, moved: ShardMoves, routes: Routes, reduce: BoolArray | None = None
+) -> Schedule:
+    """Return the schedule in the step clock, whose shards are cut wherever a range of them ends.
+
+    Parameters
+    ----------
+    problem
+        A collective of all ranks with equal shards.
+    shard
+        Units of a shard.
+    moved, routes, reduce
+        The transfers in their order, the table of routes, and which transfers add.
+    """
+    begin, end = moved.item * shard + moved.low, moved.item * shard + moved.high
+    line = CutLine.of(problem.collective, problem.topology.num_ranks * shard, np.concatenate([begin, end]))
+    chunk, count, _ = line.runs(begin, end)
+    columns = chunk, moved.route, moved.step
+    return problem.schedule(Clock.STEP, line.chunks, *columns, count=count, reduce=reduce, routes=routes)

@@ -28,11 +28,23 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tutti.heuristics.rails.planes import Net, Planes, Trees, net_of, planes_of, trees_of
-from tutti.heuristics.rails.spreading import RouteEdges, Spread, amounts, edges_of, spread
+from tutti.heuristics.rails.machines import ShardMoves, shard_schedule
+from tutti.heuristics.rails.planes import (
+    Net,
+    Planes,
+    RouteEdges,
+    Spread,
+    Trees,
+    amounts,
+    edges_of,
+    net_of,
+    planes_of,
+    spread,
+    trees_of,
+)
 from tutti.schedules.method import Problem
-from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule
-from tutti.topologies.exact import NONE, FloatArray, Int64Array, offsets_of
+from tutti.schedules.schedule import Routes, Schedule
+from tutti.topologies.exact import NONE, FloatArray, Int64Array, joined_rows, offsets_of
 from tutti.topologies.topology import Topology
 
 
@@ -74,15 +86,7 @@ class Rail(NamedTuple):
     switched: bool
 
 
-class Sizes(NamedTuple):
-    """A message has this `share` of the rest, but at least `least` units, if the rest has as many."""
-
-    share: float
-    least: int
-
-
-@dataclass(frozen=True, eq=False)
-class Feed:
+class Feed(NamedTuple):
     """The pieces by arrival; the first is a rank's own shard, which it has.
 
     Parameters
@@ -110,20 +114,24 @@ class Feed:
         return self.high - self.low
 
 
-_Piece = tuple[float, float, int, int, int, int]
+def feed(rail: Rail, share: float, least: int) -> Feed:
+    """Return the pieces that a rank receives.
+
+    Parameters
+    ----------
+    rail
+        The rail.
+    share, least
+        A message has this share of the rest, but at least `least` units, if the rest has as many.
+    """
+    pieces = (_in_turn if rail.switched else _at_once)(rail, share, least)
+    columns = np.array([(0.0, 0.0, 0, 0, 0, rail.shard), *pieces]).T
+    return Feed(*columns[:2].copy(), *columns[2:].astype(np.int64))
 
 
-def feed(rail: Rail, sizes: Sizes) -> Feed:
-    """Return the pieces that a rank receives."""
-    own: _Piece = (0.0, 0.0, 0, 0, 0, rail.shard)
-    pieces = [own, *(_in_turn(rail, sizes) if rail.switched else _at_once(rail, sizes))]
-    times, whose = zip(*((piece[:2], piece[2:]) for piece in pieces), strict=True)
-    return Feed(*np.array(times).T.copy(), *np.array(whose, dtype=np.int64).T.copy())
-
-
-def _in_turn(rail: Rail, sizes: Sizes) -> list[_Piece]:
+def _in_turn(rail: Rail, share: float, least: int) -> list[tuple[float, ...]]:
     """Return the pieces through a switch: their shards follow each other, the nearest owner's first."""
-    pieces: list[_Piece] = []
+    pieces: list[tuple[float, ...]] = []
     arrived = [(0.0, rail.shard)]  # a time, and the last unit of all shards in that order by then
     free, cut, whole, known = 0.0, rail.shard, rail.planes * rail.shard, 0
     while cut < whole:
@@ -131,7 +139,7 @@ def _in_turn(rail: Rail, sizes: Sizes) -> list[_Piece]:
             known += 1
         hop = cut // rail.shard
         until = min(whole, hop * rail.shard + arrived[known][1])
-        end = min(until, cut + max(sizes.least, int(sizes.share * (whole - cut)), 1))
+        end = min(until, cut + max(least, int(share * (whole - cut)), 1))
         start, free = free, free + rail.alpha + (end - cut) * rail.seconds
         arrive = free + rail.alpha
         for owner in range(hop, -(-end // rail.shard)):
@@ -142,12 +150,12 @@ def _in_turn(rail: Rail, sizes: Sizes) -> list[_Piece]:
     return pieces
 
 
-def _at_once(rail: Rail, sizes: Sizes) -> list[_Piece]:
+def _at_once(rail: Rail, share: float, least: int) -> list[tuple[float, ...]]:
     """Return the pieces over links from all owners."""
-    pieces: list[_Piece] = []
+    pieces: list[tuple[float, ...]] = []
     free, cut = 0.0, 0
     while cut < rail.shard:
-        end = min(rail.shard, cut + max(sizes.least, int(sizes.share * (rail.shard - cut)), 1))
+        end = min(rail.shard, cut + max(least, int(share * (rail.shard - cut)), 1))
         start, free = free, free + rail.alpha + (end - cut) * rail.seconds
         pieces += [(start, free, hop, hop, cut, end) for hop in range(1, rail.planes)]
         cut = end
@@ -166,8 +174,7 @@ class PlanePlan:
     spread: Spread
 
 
-@dataclass(frozen=True, eq=False)
-class _MessageParts:
+class _MessageParts(NamedTuple):
     """The contents of messages, part by part, shape (parts,).
 
     At `start` a rank at place `place` of every plane receives, by route `route`, units `low` to `high` of the
@@ -175,40 +182,30 @@ class _MessageParts:
     the plane, then those from `hop` planes before to place, at routes + (hop - 1) places + place.
     """
 
-    start: np.ndarray
+    start: FloatArray
     route: Int64Array
     origin: Int64Array
     owner: Int64Array
     low: Int64Array
     high: Int64Array
 
-    def taken(self, rows: np.ndarray) -> _MessageParts:
-        return _MessageParts(*(column[rows] for column in vars(self).values()))
-
 
 def schedule_of_planes(problem: Problem, planes: Planes, plan: PlanePlan) -> Schedule:
     """Return the allgather in which all planes send what the plan says, in the step clock."""
-    brought, spread = _brought(planes, plan), _spread(plan)
-    joined = zip(vars(brought).values(), vars(spread).values(), strict=True)
-    parts = _MessageParts(*(np.concatenate(pair) for pair in joined))
-    parts = parts.taken(np.argsort(parts.start, kind="stable"))
-    cuts = [_cuts(parts, plan.shard, place) for place in range(planes.rank.shape[1])]
-    first, chunks = _chunks(planes, plan.shard, cuts)
-    chunk, count = _runs(planes, parts, cuts, first)
-    step = np.unique(parts.start, return_inverse=True)[1].ravel() + 1
-    number = len(planes.rank)
-    route = (parts.route[:, None] * number + np.arange(number)).ravel()
-    step, routes = np.repeat(step, number), plan_routes(planes)
-    return problem.schedule(Clock.STEP, chunks, chunk, route, step, count=count, routes=routes)
-
-
-def _brought(planes: Planes, plan: PlanePlan) -> _MessageParts:
-    """Return the pieces that rails bring, to one place after the other."""
-    feed, places = plan.feed, planes.rank.shape[1]
-    place = np.tile(np.arange(places), len(feed.hop) - 1)
-    column = {name: np.repeat(values[1:], places) for name, values in vars(feed).items()}
-    route = len(planes.local.source) + (column["hop"] - 1) * places + place
-    return _MessageParts(column["start"], route, place, column["owner"], column["low"], column["high"])
+    number, places = planes.rank.shape
+    # The pieces that rails bring, to one place after the other.
+    brought = Feed(*(np.repeat(column[1:], places) for column in plan.feed))
+    place = np.tile(np.arange(places), len(plan.feed.hop) - 1)
+    route = len(planes.local.source) + (brought.hop - 1) * places + place
+    along = _MessageParts(brought.start, route, place, brought.owner, brought.low, brought.high)
+    parts = joined_rows([along, _spread(plan)])
+    order = np.argsort(parts.start, kind="stable")
+    parts = _MessageParts(*(column[order, None] for column in parts))
+    plane = np.arange(number)
+    item = planes.rank[(plane - parts.owner) % number, parts.origin]
+    step = np.unique(parts.start, return_inverse=True)[1].reshape(-1, 1) + 1
+    moved = ShardMoves.of(step, parts.route * number + plane, item, parts.low, parts.high)
+    return shard_schedule(problem, plan.shard, moved, plan_routes(planes))
 
 
 def _spread(plan: PlanePlan) -> _MessageParts:
@@ -227,37 +224,7 @@ def _spread(plan: PlanePlan) -> _MessageParts:
     parts = _MessageParts(
         spread.start[message], spread.route[message], root, feed.owner[piece], low, low + size[piece, tree]
     )
-    return parts.taken(parts.high > parts.low)
-
-
-def _cuts(parts: _MessageParts, shard: int, place: int) -> Int64Array:
-    """Return where shards of ranks at a place are cut."""
-    own = parts.origin == place
-    return np.unique(np.concatenate([[0, shard], parts.low[own], parts.high[own]])).astype(np.int64)
-
-
-def _chunks(planes: Planes, shard: int, cuts: list[Int64Array]) -> tuple[Int64Array, Chunks]:
-    """Return the first chunk of each rank, and the chunks."""
-    place = np.empty(planes.rank.size, dtype=np.int64)
-    place[planes.rank.ravel()] = np.tile(np.arange(planes.rank.shape[1]), len(planes.rank))
-    number = np.array([len(cut) - 1 for cut in cuts])[place]
-    item = np.repeat(np.arange(len(place), dtype=np.int32), number)
-    size = np.concatenate([np.diff(cuts[at]) for at in place])
-    return offsets_of(number), Chunks(item, size, len(place) * shard)
-
-
-def _runs(
-    planes: Planes, parts: _MessageParts, cuts: list[Int64Array], first: Int64Array
-) -> tuple[Int64Array, Int64Array]:
-    """Return the first chunk and the number of chunks of each part, in one plane after the other."""
-    number = len(planes.rank)
-    low, high = np.empty_like(parts.low), np.empty_like(parts.high)
-    for place, cut in enumerate(cuts):
-        own = parts.origin == place
-        low[own], high[own] = np.searchsorted(cut, parts.low[own]), np.searchsorted(cut, parts.high[own])
-    plane = (np.arange(number) - parts.owner[:, None]) % number
-    owner = planes.rank[plane, parts.origin[:, None]]
-    return (first[owner] + low[:, None]).ravel(), np.repeat(high - low, number)
+    return _MessageParts(*(column[parts.high > parts.low] for column in parts))
 
 
 def plan_routes(planes: Planes) -> Routes:
@@ -312,15 +279,11 @@ class PlanSearch:
             self._forests[choice] = trees, edges_of(self.net, trees)
         return self._forests[choice]
 
-    def feed(self, choice: PlanParameters) -> Feed:
-        """Return the pieces that rails bring."""
-        alphas = self.rail.alpha / self.rail.seconds
-        return feed(self.rail, Sizes(choice.share, int(choice.least * alphas)))
-
     def played(self, choice: PlanParameters) -> tuple[PlanePlan, float]:
         """Return the plan, and its end."""
         trees, edges = self.forest(choice.forest)
-        brought = self.feed(choice)
+        least = int(choice.least * (self.rail.alpha / self.rail.seconds))
+        brought = feed(self.rail, choice.share, least)
         total = amounts(trees, brought.size)
         done, end = spread(self.net, edges, brought.arrive, total, choice.patience * self.rail.alpha)
         return PlanePlan(self.rail.shard, brought, trees, edges, total, done), end
@@ -330,10 +293,6 @@ class PlanSearch:
         if choice not in self._ends:
             self._ends[choice] = self.played(choice)[1]
         return self._ends[choice]
-
-    def plan(self, choice: PlanParameters) -> PlanePlan:
-        """Return the plan."""
-        return self.played(choice)[0]
 
     def best(self) -> PlanParameters:
         """Return the best choice found: neighbours of the best so far are tried, as long as one is better."""
@@ -387,4 +346,4 @@ def fastest_plan(
             other = search.best()
             if search.end(other) < best.end(choice):
                 best, choice = search, other
-    return best.planes, best.plan(choice)
+    return best.planes, best.played(choice)[0]

@@ -1,8 +1,8 @@
 """Small sizes: as few α as possible, with messages that the data of all ranks share.
 
 Read `slots` first: the search for messages by which all ranks have all data in the fewest α. `loads` chooses
-the messages of each datum. `alike` does both together, with bytes, where all ranks have the same view.
-`method` uses them. Routes and symmetries are those of `routes`.
+the messages of each datum. `vertex_transitive` does both together, with bytes, where all ranks have the same
+view; an allreduce in one shot is there, too. `method` uses them. Routes and symmetries are those of `routes`.
 """
 
 from tutti.heuristics.rounds.method import METHOD, RoundsOptions

@@ -20,8 +20,6 @@ from typing import Annotated, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
-from tutti.heuristics.rounds.alike import TUNING as ALIKE
-from tutti.heuristics.rounds.alike import VertexTransitiveNetwork
 from tutti.heuristics.rounds.loads import loaded, wanted_of
 from tutti.heuristics.rounds.routes import MessageRoutes, translations
 from tutti.heuristics.rounds.slots import (
@@ -34,7 +32,9 @@ from tutti.heuristics.rounds.slots import (
     moments,
     search,
 )
-from tutti.heuristics.rounds.sums import allreduce as sums
+from tutti.heuristics.rounds.vertex_transitive import TUNING as ALIKE
+from tutti.heuristics.rounds.vertex_transitive import VertexTransitiveNetwork
+from tutti.heuristics.rounds.vertex_transitive import allreduce as sums
 from tutti.schedules.capabilities import Capabilities, Groups
 from tutti.schedules.collective import Collective, Kind, collective
 from tutti.schedules.compose import BY_ALLGATHER, allreduce_in_clusters, compose_allreduce
@@ -148,7 +148,9 @@ def synthesize(problem: Problem, options: RoundsOptions, rng: np.random.Generato
     if what.kind is Kind.REDUCE_SCATTER:
         return _scattered(backwards, topology, what, size)
     found = list(forwards.sums(problem))
-    if found and topology.num_ranks > TUNING.many and _is_short(topology, size):
+    # If all of M takes less than α on each link, halving an allreduce would save nothing.
+    short = (float(size) / topology.bandwidth.floats < topology.alpha.floats).all()
+    if found and topology.num_ranks > TUNING.many and short:
         return found[0]
     ways = _allreduces(forwards, backwards, what, size)
     for left, way in zip(range(len(ways), 0, -1), ways, strict=True):
@@ -366,11 +368,6 @@ def _too_many(topology: Topology) -> Unsupported:
         f"takes at most {TUNING.most_ranks} ranks, or {ALIKE.most_ranks} equivalent ones behind switches, "
         f"in one collective of equal shards; {topology.name} has {topology.num_ranks}"
     )
-
-
-def _is_short(topology: Topology, size: Fraction) -> bool:
-    """Return whether all of an allreduce takes less than α on each link: halving it would save nothing."""
-    return bool((float(size) / topology.bandwidth.floats < topology.alpha.floats).all())
 
 
 def _forwarding(topology: Topology) -> int:

@@ -48,7 +48,11 @@ class MessageRoutes:
             Permutations of the links, int32 (links,).
         """
         found = dict.fromkeys(single_messages(topology))
-        classes = [one for one in _orbits(found, symmetries) if _disjoint(one)]
+        classes = [
+            one
+            for one in _orbits(found, symmetries)
+            if sum(map(len, one)) == len({link for route in one for link in route})
+        ]
         routes = Routes.of([route for one in classes for route in one])
         return cls(
             routes,
@@ -100,11 +104,6 @@ def _orbits(routes: dict[Route, None], symmetries: list[Int32Array]) -> Iterator
                     left.pop(image, None)
                     queue.append(image)
         yield list(orbit)
-
-
-def _disjoint(routes: list[Route]) -> bool:
-    links = [link for route in routes for link in route]
-    return len(links) == len(set(links))
 
 
 def translations(topology: Topology) -> list[Int32Array]:

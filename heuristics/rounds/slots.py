@@ -66,19 +66,26 @@ class Slots(NamedTuple):
 
     Parameters
     ----------
-    offsets, links, source, target, classes
-        The routes, as in `MessageRoutes`.
+    source, target, classes
+        The ends of routes, and their classes, as in `MessageRoutes`.
+    alone
+        Whether each route is one link.
+    first, link, after
+        int64: class i's routes have the links with α link[first[i] : first[i + 1]]. A message enters link[j]
+        after[j] later than it leaves.
     alpha, latency
         int64, of links and of routes, over the denominator of α.
     moments
         Increasing, over the same.
     """
 
-    offsets: Int64Array
-    links: Int32Array
     source: Int32Array
     target: Int32Array
     classes: Int64Array
+    alone: BoolArray
+    first: Int64Array
+    link: Int64Array
+    after: Int64Array
     alpha: Int64Array
     latency: Int64Array
     moments: Int64Array
@@ -87,9 +94,14 @@ class Slots(NamedTuple):
     def of(cls, topology: Topology, network: MessageRoutes, moments: Int64Array) -> Slots:
         """Return the slots of a network at these moments."""
         alpha, routes = alpha_or_hops(topology), network.routes
-        latency = np.add.reduceat(alpha[routes.links], routes.offsets[:-1])
-        ends = (network.source, network.target, network.classes)
-        return cls(routes.offsets, routes.links, *ends, alpha, latency, moments)
+        held, hops = alpha[routes.links], np.diff(routes.offsets)
+        latency = np.add.reduceat(held, routes.offsets[:-1])
+        passed = np.cumsum(held) - held
+        after = passed - np.repeat(passed[routes.offsets[:-1]], hops)
+        first = offsets_of(held > 0)[routes.offsets[network.classes]]
+        links = routes.links[held > 0].astype(np.int64), after[held > 0]
+        ends = network.source, network.target, network.classes
+        return cls(*ends, hops == 1, first, *links, alpha, latency, moments)
 
 
 class Room(NamedTuple):
@@ -157,7 +169,7 @@ def search(
     kind, moment = np.divmod(np.arange((len(slots.classes) - 1) * count), count)
     way = slots.classes[kind]
     in_time = slots.moments[moment] + slots.latency[way] <= until
-    free = (np.diff(slots.offsets)[way] == 1) | (slots.latency[way] == 0)
+    free = slots.alone[way] | (slots.latency[way] == 0)
     use = _unused(slots, until)
     _fill_idle(slots, use, np.flatnonzero(in_time & free))
     choice = np.flatnonzero(in_time & ~free)
@@ -166,22 +178,16 @@ def search(
         if len(choice)
         else 0
     )
+    bits = np.pad(wanted, ((0, 0), (0, -topology.num_ranks % WORD_BITS)))
     room = Room(
         np.empty(len(kind), dtype=np.int64),
-        _as_words(wanted),
+        np.packbits(bits, axis=1, bitorder="little").view("<u8"),
         np.zeros((topology.num_nodes, words), dtype=np.uint64),
         np.empty((len(slots.source) * count, words), dtype=np.uint64),
     )
     events = _events(slots, np.flatnonzero(in_time))
     missing = _anneal(slots, use, events, choice, rng.random((moves, 2)), room)
     return None if missing else use
-
-
-def _as_words(table: BoolArray) -> UInt64Array:
-    """Return each row as words of 64 bits, the first entry the lowest bit."""
-    padded = np.pad(table, ((0, 0), (0, -table.shape[1] % 64)))
-    words: UInt64Array = np.packbits(padded, axis=1, bitorder="little").view("<u8")
-    return words
 
 
 def longer(slots: Slots, use: Use, until: int) -> tuple[Slots, Use]:
@@ -265,50 +271,41 @@ def _fill(slots: Slots, use: Use, slot: int) -> None:
     """Let messages leave in a slot, which must have no conflicts."""
     kind, moment = divmod(slot, len(slots.moments))
     use.filled[slot] = True
-    for way in range(slots.classes[kind], slots.classes[kind + 1]):
-        time = slots.moments[moment]
-        for place in range(slots.offsets[way], slots.offsets[way + 1]):
-            link = slots.links[place]
-            if slots.alpha[link] > 0:
-                use.entry[link, use.entered[link]] = time
-                use.owner[link, use.entered[link]] = slot
-                use.entered[link] += 1
-                time += slots.alpha[link]
+    for place in range(slots.first[kind], slots.first[kind + 1]):
+        link = slots.link[place]
+        use.entry[link, use.entered[link]] = slots.moments[moment] + slots.after[place]
+        use.owner[link, use.entered[link]] = slot
+        use.entered[link] += 1
 
 
 @leaf
 def _empty(slots: Slots, use: Use, slot: int) -> None:
     kind = slot // len(slots.moments)
     use.filled[slot] = False
-    for way in range(slots.classes[kind], slots.classes[kind + 1]):
-        for place in range(slots.offsets[way], slots.offsets[way + 1]):
-            link = slots.links[place]
-            for number in range(use.entered[link]):
-                if use.owner[link, number] == slot:
-                    use.entered[link] -= 1
-                    last = use.entered[link]
-                    use.entry[link, number] = use.entry[link, last]
-                    use.owner[link, number] = use.owner[link, last]
-                    break
+    for link in slots.link[slots.first[kind] : slots.first[kind + 1]]:
+        for number in range(use.entered[link]):
+            if use.owner[link, number] == slot:
+                use.entered[link] -= 1
+                last = use.entered[link]
+                use.entry[link, number] = use.entry[link, last]
+                use.owner[link, number] = use.owner[link, last]
+                break
 
 
 @leaf
 def _in_the_way(slots: Slots, use: Use, slot: int, found: Int64Array) -> int:
     """Return the number of filled slots that conflict with a slot by a link, and write which."""
     (kind, moment), count = divmod(slot, len(slots.moments)), 0
-    for way in range(slots.classes[kind], slots.classes[kind + 1]):
-        time = slots.moments[moment]
-        for place in range(slots.offsets[way], slots.offsets[way + 1]):
-            link = slots.links[place]
-            for number in range(use.entered[link]):
-                if abs(use.entry[link, number] - time) < slots.alpha[link]:
-                    other, known = use.owner[link, number], False
-                    for before in range(count):
-                        known = known or found[before] == other
-                    if not known:
-                        found[count] = other
-                        count += 1
-            time += slots.alpha[link]
+    for place in range(slots.first[kind], slots.first[kind + 1]):
+        link, time = slots.link[place], slots.moments[moment] + slots.after[place]
+        for number in range(use.entered[link]):
+            if abs(use.entry[link, number] - time) < slots.alpha[link]:
+                other, known = use.owner[link, number], False
+                for before in range(count):
+                    known = known or found[before] == other
+                if not known:
+                    found[count] = other
+                    count += 1
     return count
 
 

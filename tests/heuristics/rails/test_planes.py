@@ -81,7 +81,7 @@ def planned(text, number, patience):
     planes, size = planes_of(topology)[number], 10**7
     search = PlanSearch(topology, planes, Fraction(size, topology.num_ranks), 1000)
     choice = PlanParameters(0.3, 4.0, (1, 4), patience)
-    plan, what = search.plan(choice), collective("allgather", topology.num_ranks)
+    plan, what = search.played(choice)[0], collective("allgather", topology.num_ranks)
     schedule = schedule_of_planes(Problem(topology, what), planes, plan)
     verify(schedule)
     return plan, search.end(choice), schedule, simulate(schedule, size)

@@ -6,9 +6,17 @@ import numpy as np
 import pytest
 
 from tests.sweep import for_each
-from tutti.heuristics.rails.plane_schedule import Rail, Sizes, feed
-from tutti.heuristics.rails.planes import STEEPNESS, Trees, net_of, planes_of, trees_of
-from tutti.heuristics.rails.spreading import amounts, edges_of, spread
+from tutti.heuristics.rails.plane_schedule import Rail, feed
+from tutti.heuristics.rails.planes import (
+    STEEPNESS,
+    Trees,
+    amounts,
+    edges_of,
+    net_of,
+    planes_of,
+    spread,
+    trees_of,
+)
 from tutti.topologies.text import parse_topology
 
 
@@ -107,7 +115,7 @@ def test_a_load_is_the_share_of_all_streams_that_cross_a_link():
 
 def test_whole_shards_through_a_switch_follow_each_other():
     """Each is α after the one before has left; it takes α on both links and 100 units of 2 s."""
-    brought = feed(Rail(4, 100, 2.0, 3.0, True), Sizes(0.01, 100))
+    brought = feed(Rail(4, 100, 2.0, 3.0, True), 0.01, 100)
     assert brought.start.tolist() == [0, 0, 203, 406]
     assert brought.arrive.tolist() == [0, 206, 409, 612]
     assert brought.hop.tolist() == brought.owner.tolist() == [0, 1, 2, 3]
@@ -117,7 +125,7 @@ def test_through_a_switch_four_messages_bring_seven_shards():
     """The second starts before the first is there. The third takes two shards of the rank three before, which
     has its own and the one that the first brought. The fourth takes the three that the rank five before has.
     """
-    brought = feed(Rail(8, 100, 2.0, 3.0, True), Sizes(1.0, 0))
+    brought = feed(Rail(8, 100, 2.0, 3.0, True), 1.0, 0)
     assert brought.owner.tolist() == [0, 1, 2, 3, 4, 5, 6, 7]
     assert brought.hop.tolist() == [0, 1, 2, 3, 3, 5, 5, 5]
     assert brought.start.tolist() == [0, 0, 203, 406, 406, 809, 809, 809]
@@ -126,7 +134,7 @@ def test_through_a_switch_four_messages_bring_seven_shards():
 
 def test_over_links_all_owners_send_at_once():
     """Halves of what is left: 50, 25, 20 (the least) and 5 units."""
-    brought = feed(Rail(3, 100, 2.0, 3.0, False), Sizes(0.5, 20))
+    brought = feed(Rail(3, 100, 2.0, 3.0, False), 0.5, 20)
     assert brought.start.tolist() == [0, 0, 0, 103, 103, 156, 156, 199, 199]
     assert brought.arrive.tolist()[1::2] == [103, 156, 199, 212]
     assert brought.size.tolist() == [100, 50, 50, 25, 25, 20, 20, 5, 5]
@@ -136,11 +144,11 @@ def test_over_links_all_owners_send_at_once():
 def test_every_shard_comes_once_and_no_sender_is_ahead_of_itself(switched):
     for planes in (2, 3, 5, 8):
         for share, least in ((0.1, 3), (0.37, 40), (1.0, 0)):
-            brought = feed(Rail(planes, 100, 1.0, 0.5, switched), Sizes(share, least))
+            brought = feed(Rail(planes, 100, 1.0, 0.5, switched), share, least)
             came = np.zeros((planes, 100))
             came[0] = 1
             had = {(0, unit): 0.0 for unit in range(100)}
-            for start, arrive, hop, owner, low, high in list(zip(*vars(brought).values(), strict=True))[1:]:
+            for start, arrive, hop, owner, low, high in list(zip(*brought, strict=True))[1:]:
                 came[owner, low:high] += 1
                 assert all(had[owner - hop, unit] <= start for unit in range(low, high))
                 had |= {(owner, unit): arrive for unit in range(low, high)}

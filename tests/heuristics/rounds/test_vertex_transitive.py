@@ -7,7 +7,7 @@ import pytest
 
 from tests.sweep import for_each
 from tutti.heuristics.rounds import METHOD
-from tutti.heuristics.rounds.alike import VertexTransitiveNetwork
+from tutti.heuristics.rounds.vertex_transitive import VertexTransitiveNetwork
 from tutti.models.bounds import best_bound
 from tutti.schedules import Problem, collective
 from tutti.schedules.simulation.simulate import simulate
