@@ -30,3 +30,14 @@ def browser():
         chromium = driver.chromium.launch(executable_path=path)
         yield chromium
         chromium.close()
+
+
+@pytest.fixture
+def short_pages(monkeypatch):
+    """Let runs write a page of one line: what pages say is tested in tests/experiments/report."""
+
+    def write(study, directory):
+        (directory / "report.html").write_text("a page\n")
+        return directory / "report.html"
+
+    monkeypatch.setattr("tutti.experiments.runner.study.Study.write_report", write)

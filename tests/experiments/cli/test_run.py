@@ -49,12 +49,14 @@ def test_a_run_prints_its_gaps_and_writes_its_report(tutti, tmp_path):
     }
 
 
+@pytest.mark.usefixtures("short_pages")
 def test_where_all_is_done_no_scheduler_is_asked(tutti, tmp_path):
     path, out = write_smoke(tmp_path), tmp_path / "out"
     for place in ([], ["--scheduler", "tcp://127.0.0.1:9"]):  # nobody is there
         assert tutti("run", path, "--out", out, *place)[0] == 0
 
 
+@pytest.mark.usefixtures("short_pages")
 @pytest.mark.parametrize("address", ["node17:8786", "local:0"])
 def test_an_address_that_is_none_is_refused_though_all_is_done(tutti, tmp_path, address):
     path, out = write_smoke(tmp_path), tmp_path / "out"
@@ -63,6 +65,7 @@ def test_an_address_that_is_none_is_refused_though_all_is_done(tutti, tmp_path, 
     assert (code, err.startswith(f"tutti: --scheduler {address}: write ")) == (2, True)
 
 
+@pytest.mark.usefixtures("short_pages")
 def test_results_of_other_code_are_said_to_be_left_out(tutti, tmp_path, monkeypatch):
     path, out = write_smoke(tmp_path), tmp_path / "out"
     assert "1 rows: 1 ok; 1 not run; report:" in tutti("run", path, "--out", out, "--only", "bfb")[1]
@@ -71,6 +74,7 @@ def test_results_of_other_code_are_said_to_be_left_out(tutti, tmp_path, monkeypa
     assert "1 not run (results made by other code or another config are left out); report:" in said
 
 
+@pytest.mark.usefixtures("short_pages")
 def test_a_size_that_does_not_divide_is_a_note_and_no_message(tutti, tmp_path):
     path = write_smoke(tmp_path)
     path.write_text(path.read_text().replace("1MB", "1001B"))
@@ -80,6 +84,7 @@ def test_a_size_that_does_not_divide_is_a_note_and_no_message(tutti, tmp_path):
     assert all("1001B does not divide into" in row["note"] for row in rows)
 
 
+@pytest.mark.usefixtures("short_pages")
 def test_a_run_with_failed_rows_is_exit_1(tutti, tmp_path, monkeypatch):
     path = write_smoke(tmp_path)
     path.write_text(path.read_text().replace('"bfb"', '"crash"').replace('"rhd"', '"good"'))
