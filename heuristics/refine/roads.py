@@ -11,8 +11,8 @@ from tutti.heuristics.refine.plan import Roads
 from tutti.heuristics.rounds.routes import single_messages
 from tutti.schedules.schedule import Routes
 from tutti.topologies.exact import Int32Array, Int64Array, offsets_of
-from tutti.topologies.graphs.shortest_paths import Neighbours, Route, hops_from_each
-from tutti.topologies.topology import Topology
+from tutti.topologies.graphs.shortest_paths import Route, hops_from_each
+from tutti.topologies.topology import Neighbours, Topology
 from tutti.topologies.transforms import transpose
 
 
