@@ -11,7 +11,7 @@ from markupsafe import Markup, escape
 import tutti
 from tutti.experiments.result import Result
 from tutti.experiments.show.drawing import LEVELS, draw
-from tutti.experiments.show.player import film
+from tutti.experiments.show.page import film
 
 MEGABYTE, GIGABYTE = Fraction(10**6), Fraction(10**9)
 LEFT, WIDTH, LANE, BAR, FOOT = 112.0, 480.0, 30.0, 22.0, 22.0

@@ -6,7 +6,7 @@ import numpy as np
 from markupsafe import Markup
 
 from tutti.experiments.show.drawing import LEVELS, draw, picture, rates, seconds
-from tutti.experiments.show.player import Film, film
+from tutti.experiments.show.page import Film, film
 from tutti.schedules.collective import Kind
 from tutti.schedules.cost import link_loads
 from tutti.schedules.schedule import Schedule

@@ -24,16 +24,16 @@ _NAMES = {
     "families.circulants": "least_circulant",
     "families.clusters": ("dragonfly fat_tree rail_only rail_spine ring_fc_switch switch2d torus_of_boxes"),
     "families.direct": (
-        "bidirectional_ring de_bruijn diamond directed_circulant kautz modified_de_bruijn slim_fly "
-        "twisted_hypercube twisted_torus unidirectional_ring"
+        "bidirectional_ring de_bruijn diamond directed_circulant kautz modified_de_bruijn random_regular "
+        "slim_fly twisted_hypercube twisted_torus unidirectional_ring xpander"
     ),
-    "families.expanders": "random_regular xpander",
     "families.expressions": "Expression parse_notation",
     "families.grids": (
         "circulant complete complete_bipartite gen_kautz hamming hypercube mesh ring torus uniring"
     ),
-    "families.machines": "dgx1 dgx2 dgx_a100 dgx_h100 mi250 ndv2",
-    "families.platforms": "dgx_b200 dgx_h200 gb200_nvl72 mi300x tpu_v4 tpu_v5p trn2",
+    "families.machines": (
+        "dgx1 dgx2 dgx_a100 dgx_b200 dgx_h100 dgx_h200 gb200_nvl72 mi250 mi300x ndv2 tpu_v4 tpu_v5p trn2"
+    ),
     "families.products": "cartesian_power cartesian_product degree_expansion line_graph",
     "files": "from_networkx from_node_link read_topology to_networkx to_node_link write_topology",
     "graphs.shortest_paths": "alpha_distances diameter hop_distances shortest_routes",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
@@ -50,6 +51,26 @@ def at_least(name: str, least: int, **values: int) -> None:
             raise InputError(f"topology {name}: {what} {value} is too small; at least {least}")
 
 
+def product_links(factors: Sequence[tuple[int, Arcs]]) -> list[Arcs]:
+    """Return the links of a Cartesian product, a class for each factor: a link changes one coordinate.
+
+    Nodes are numbered row-major: the last coordinate varies fastest. The links along a factor are listed by
+    the other coordinates, then as in the factor.
+
+    Parameters
+    ----------
+    factors
+        The number of nodes of each factor, and its arcs.
+    """
+    stride = nodes = math.prod(length for length, _ in factors)
+    classes: list[Arcs] = []
+    for length, (tail, head) in factors:
+        block, stride = stride, stride // length
+        corners = np.add.outer(np.arange(0, nodes, block), np.arange(stride)).reshape(-1, 1)
+        classes.append(((corners + tail * stride).reshape(-1), (corners + head * stride).reshape(-1)))
+    return classes
+
+
 def assemble(
     name: str,
     num_ranks: int,
@@ -58,6 +79,7 @@ def assemble(
     alpha: Values = None,
     *,
     default_bandwidth: Sequence[Fraction] | None = None,
+    default_alpha: Sequence[Fraction] | None = None,
     switches: Sequence[str] = (),
     hosts: Sequence[int] | None = None,
     nominal_degree: int | None = None,
@@ -72,8 +94,8 @@ def assemble(
         The links of each class; a pair that is listed twice is two parallel links.
     bandwidth, alpha
         Bytes/s and seconds, exact: one number for all classes, one each, or None for the defaults.
-    default_bandwidth
-        One bandwidth per class; None: 50 GB/s for all classes.
+    default_bandwidth, default_alpha
+        One per class; None: 50 GB/s, or 0.5 us, for all classes.
     switches
         The labels of the switches.
     hosts, nominal_degree
@@ -86,7 +108,8 @@ def assemble(
     """
     speeds = default_bandwidth or [DEFAULT_BANDWIDTH] * len(classes)
     bandwidths = per_class(f"topology {name}: bandwidth", bandwidth, speeds)
-    alphas = per_class(f"topology {name}: alpha", alpha, [DEFAULT_ALPHA] * len(classes))
+    delays = default_alpha or [DEFAULT_ALPHA] * len(classes)
+    alphas = per_class(f"topology {name}: alpha", alpha, delays)
     source = np.concatenate([arcs[0] for arcs in classes])
     target = np.concatenate([arcs[1] for arcs in classes])
     kind = np.repeat(np.arange(len(classes)), [len(arcs[0]) for arcs in classes])

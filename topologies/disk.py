@@ -43,7 +43,8 @@ def opened(path: Path | str, most: float = MOST_TEXT) -> Iterator[BinaryIO]:
     if "\0" in str(path):
         raise InputError(f"{str(path)!r}: can't be read: no file has a null character in its name")
     try:
-        with open(path, "rb", opener=_without_waiting) as file:
+        # otherwise opening a pipe waits for a writer
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise InputError(f"{path}: can't be read: not a regular file")
@@ -51,10 +52,6 @@ def opened(path: Path | str, most: float = MOST_TEXT) -> Iterator[BinaryIO]:
             yield file
     except OSError as error:
         raise InputError(f"{path}: can't be read: {error.strerror or error}") from None
-
-
-def _without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)  # otherwise opening a pipe waits for a writer
 
 
 @contextmanager

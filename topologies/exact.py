@@ -65,6 +65,26 @@ def entries_of(lengths: npt.ArrayLike) -> tuple[Int64Array, Int64Array]:
     return row, np.arange(len(row)) - offsets_of(counts)[row]
 
 
+def summed_pairs(
+    count: int, tails: IntArray, heads: IntArray, amounts: Int64Array
+) -> tuple[Int32Array, Int32Array, Int64Array]:
+    """Return the tails, the heads and the summed amounts of pairs of 0..count-1, each once, by tail and head.
+
+    Examples
+    --------
+    >>> [
+    ...     part.tolist()
+    ...     for part in summed_pairs(3, np.array([2, 0, 2]), np.array([1, 1, 1]), np.array([1, 2, 3]))
+    ... ]
+    [[0, 2], [1, 1], [2, 4]]
+    """
+    keys, place = np.unique(tails.astype(np.int64) * count + heads, return_inverse=True)
+    totals = np.zeros(len(keys), dtype=np.int64)
+    np.add.at(totals, place, amounts)
+    one, other = np.divmod(keys, count)
+    return one.astype(np.int32), other.astype(np.int32), totals
+
+
 def common_divisor(values: Iterable[Fraction]) -> Fraction:
     """Return the greatest number of which all these positive ones are whole multiples.
 

@@ -164,16 +164,13 @@ def from_networkx(graph: nx.Graph, name: str | None = None) -> Topology:
     document = nx.node_link_data(graph, edges="edges")
     defaults = {"bandwidth": DEFAULT_BANDWIDTH, "alpha": DEFAULT_ALPHA}
     document["nodes"] = [{"kind": "compute"} | node for node in document["nodes"]]
+    # An edge may have another name for a bandwidth or an α; ``weight`` may mean anything.
+    others = {key: set(names) - {"weight"} for key, names in _OTHER_NAMES.items()}
     document["edges"] = [
-        {key: value for key, value in defaults.items() if not _has_other_name(edge, key)} | edge
+        {key: value for key, value in defaults.items() if others[key].isdisjoint(edge)} | edge
         for edge in document["edges"]
     ]
     return from_node_link(document, name)
-
-
-def _has_other_name(edge: Mapping[str, Any], key: str) -> bool:
-    """Whether an edge has another name for a bandwidth or an α; ``weight`` may mean anything."""
-    return any(name in edge for name in _OTHER_NAMES[key] if name != "weight")
 
 
 def _each(values: Rationals, show: Callable[[Fraction], Any]) -> list[Any]:

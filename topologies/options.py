@@ -267,7 +267,9 @@ def build_options(owner: Optioned, given: Mapping[str, Any]) -> Any:
 def describe_options(owner: Optioned) -> dict[str, str]:
     """Return each option of the method with its default, as text."""
     return {
-        field.name: "required" if _required(field) else _text(getattr(owner.options(), field.name))
+        field.name: "required"
+        if field.default is field.default_factory is dataclasses.MISSING
+        else _text(getattr(owner.options(), field.name))
         for field in fields(owner.options)
         if field.init
     }
@@ -343,10 +345,6 @@ def _named(owner: Optioned) -> str:
     return f"{'method' if hasattr(owner, 'synthesize') else 'format'} {owner.name}"
 
 
-def _required(field: dataclasses.Field[Any]) -> bool:
-    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-
-
 def _fields(owner: Optioned) -> dict[str, Any]:
     hints = get_type_hints(owner.options)
     return {field.name: hints[field.name] for field in fields(owner.options) if field.init}
@@ -357,7 +355,10 @@ def _value(owner: Optioned, name: str, hint: Any, value: Any) -> Any:
     from pydantic import TypeAdapter, ValidationError  # a solver's process needs neither
 
     if name == TIME_LIMIT:
-        value = _time(owner, hint, value)
+        text = time_text(value)
+        if isinstance(text, str):  # the method stores a text with its unit, or seconds
+            seconds = within(f"{_named(owner)}, option '{TIME_LIMIT}'", lambda: parse_time(text))
+            value = text if hint is str else float(seconds)
     elif hint is str and type(value) in (int, Decimal):
         value = str(value)  # the text's parser then says that a unit is missing, or what is allowed
     exact = hint is Fraction or Fraction in get_args(hint)
@@ -371,15 +372,6 @@ def _value(owner: Optioned, name: str, hint: Any, value: Any) -> Any:
         wanted = wanted[0].lower() + wanted[1:]
         wanted = wanted.replace("a valid boolean", "true or false").replace("a valid array", "a list")
         raise InputError(f"{_named(owner)}, option '{name}': {wanted}, not {plain}") from error
-
-
-def _time(owner: Optioned, hint: Any, value: Any) -> Any:
-    """Return a time limit in the form that the method stores: a text with its unit, or seconds."""
-    text = time_text(value)
-    if not isinstance(text, str):
-        return value
-    seconds = within(f"{_named(owner)}, option '{TIME_LIMIT}'", lambda: parse_time(text))
-    return text if hint is str else float(seconds)
 
 
 def _text(value: Any) -> str:

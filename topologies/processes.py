@@ -146,7 +146,10 @@ class Worker:
 
     def __init__(self, process: Any, pipe: Connection, *, watched: bool = False) -> None:
         self.process, self.pipe, self.watched = process, pipe, watched
-        self._system = _system_process(process.pid)
+        # The system's process of that number, never a later one; None if it has ended.
+        self._system: psutil.Process | None = None
+        with contextlib.suppress(psutil.NoSuchProcess):
+            self._system = psutil.Process(process.pid)
         self.ready = self.busy = False
         self.given = 0.0
         self._clock, self._memory, self._peak = _Clock(), float("inf"), 0.0
@@ -289,14 +292,6 @@ class Worker:
         seconds = time.monotonic() - clock.began
         code = None if how is CallEnd.ANSWER else self.process.exitcode
         return Ended(how, answer, code, seconds, clock.stops, self._peak)
-
-
-def _system_process(pid: int) -> psutil.Process | None:
-    """Return the system's process of a number, never a later one of that number; None if it has ended."""
-    try:
-        return psutil.Process(pid)
-    except psutil.NoSuchProcess:
-        return None
 
 
 def _ignore(told: Any) -> None:

@@ -51,16 +51,13 @@ from tutti.topologies.families import (
     circulants,
     clusters,
     direct,
-    expanders,
     grids,
     machines,
-    platforms,
 )
 from tutti.topologies.families.expressions import check_growth, looks_like_notation, parse_notation
 from tutti.topologies.graphs.grid_structure import check_hosts, grid_of
-from tutti.topologies.importing.formats import FORMATS, TopologyFormat
+from tutti.topologies.importing.formats import FORMATS, SUFFIXES, TopologyFormat, read_network
 from tutti.topologies.importing.machine import CHOICES, joining_of
-from tutti.topologies.importing.network_files import SUFFIXES, read_network
 from tutti.topologies.topology import Topology
 from tutti.topologies.transforms import (
     adapters,
@@ -181,11 +178,11 @@ FAMILIES: dict[str, Family] = {family.name: family for family in (
     Family("slim_fly", "q", "slim_fly:5", "Slim Fly of 2q^2 ranks, diameter 2", direct.slim_fly),
     Family(
         "random_regular", "d,n[,seed]", "random_regular:4,64", "random regular network",
-        expanders.random_regular, (2, 3),
+        direct.random_regular, (2, 3),
     ),
     Family(
         "xpander", "d,copies[,seed]", "xpander:4,16", "Xpander: random lift of K_{d+1}",
-        expanders.xpander, (2, 3),
+        direct.xpander, (2, 3),
     ),
     Family(
         "dragonfly", "AxG", "dragonfly:4x5", "G groups of A ranks, global links", clusters.dragonfly, (2, 2),
@@ -210,30 +207,30 @@ FAMILIES: dict[str, Family] = {family.name: family for family in (
     ),
     Family(
         "dgx_h200", "boxes", "dgx_h200:2", "8 H200 GPUs a box, the network of dgx_h100",
-        platforms.dgx_h200, keys=("rails",),
+        machines.dgx_h200, keys=("rails",),
     ),
     Family(
         "dgx_b200", "boxes", "dgx_b200:2", "8 B200 GPUs a box, NVSwitch with SHARP, InfiniBand",
-        platforms.dgx_b200, keys=("rails",),
+        machines.dgx_b200, keys=("rails",),
     ),
     Family(
         "gb200_nvl72", "racks", "gb200_nvl72:2?ranks=8+8", "72 B200 GPUs a rack, NVLink switches, InfiniBand",
-        platforms.gb200_nvl72, keys=("rails",),
+        machines.gb200_nvl72, keys=("rails",),
     ),
     Family(
         "mi300x", "boxes", "mi300x:2", "8 MI300X GPUs a box, all joined by Infinity Fabric, InfiniBand",
-        platforms.mi300x, keys=("rails",),
+        machines.mi300x, keys=("rails",),
     ),
     Family(
-        "tpu_v4", "AxBxC", "tpu_v4:4x4x4", "slice of a TPU v4 pod, a 3D torus", platforms.tpu_v4, (3, 3),
+        "tpu_v4", "AxBxC", "tpu_v4:4x4x4", "slice of a TPU v4 pod, a 3D torus", machines.tpu_v4, (3, 3),
         notation=_product_of_rings,
     ),
     Family(
-        "tpu_v5p", "AxBxC", "tpu_v5p:4x4x4", "slice of a TPU v5p pod, a 3D torus", platforms.tpu_v5p, (3, 3),
+        "tpu_v5p", "AxBxC", "tpu_v5p:4x4x4", "slice of a TPU v5p pod, a 3D torus", machines.tpu_v5p, (3, 3),
         notation=_product_of_rings,
     ),
     Family(
-        "trn2", "", "trn2", "16 Trainium2 chips of a Trn2 instance, a 4x4 torus", platforms.trn2, (0, 0),
+        "trn2", "", "trn2", "16 Trainium2 chips of a Trn2 instance, a 4x4 torus", machines.trn2, (0, 0),
         notation=lambda: _product_of_rings(4, 4),
     ),
     Family("mi250", "boxes", "mi250:2", "16 MI250 GPUs a box, Infinity Fabric, InfiniBand", machines.mi250),
@@ -427,20 +424,7 @@ def _build(text: str, family: Family, args: str | None, keys: Mapping[str, str])
 def _rates(text: str, keys: Mapping[str, str]) -> tuple[list[Fraction] | None, list[Fraction] | None]:
     """Return the bandwidths and the α that the keys give."""
     bandwidth = _quantities(text, keys, "bandwidth", parse_bandwidth)
-    alpha = _quantities(text, keys, "alpha", parse_time)
-    for key, values in (("bandwidth", bandwidth), ("alpha", alpha)):
-        _check_exact(text, key, values or [])
-    return bandwidth, alpha
-
-
-def _check_exact(text: str, key: str, values: list[Fraction]) -> None:
-    """Refuse numbers that no network can hold exactly."""
-    try:
-        Rationals.of(values)
-    except InputError:
-        shown = "is too large" if len(values) == 1 else "has values too large or too far apart"
-        limit = "each must fit 64 bits over their common denominator, in bytes/s or seconds"
-        raise InputError(f"{_shown(text)}: {key} {shown}; {limit}") from None
+    return bandwidth, _quantities(text, keys, "alpha", parse_time)
 
 
 def _own_keys(text: str, name: str, own: tuple[str, ...], keys: Mapping[str, str]) -> dict[str, int]:
@@ -460,9 +444,17 @@ def _expected(family: Family) -> str:
 def _quantities(
     text: str, keys: Mapping[str, str], key: str, parse: Callable[[object], Fraction]
 ) -> list[Fraction] | None:
+    """Return the values of a key, if it is given; refuse numbers that no network can hold exactly."""
     if key not in keys:
         return None
-    return within(_shown(text), lambda: [parse(word) for word in keys[key].split(",")])
+    values: list[Fraction] = within(_shown(text), lambda: [parse(word) for word in keys[key].split(",")])
+    try:
+        Rationals.of(values)
+    except InputError:
+        shown = "is too large" if len(values) == 1 else "has values too large or too far apart"
+        limit = "each must fit 64 bits over their common denominator, in bytes/s or seconds"
+        raise InputError(f"{_shown(text)}: {key} {shown}; {limit}") from None
+    return values
 
 
 def _parse_keys(text: str, query: str) -> dict[str, str]:

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tutti.topologies.errors import InputError
-from tutti.topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, Rationals, frozen, offsets_of
+from tutti.topologies.exact import (
+    INT64_MAX,
+    BoolArray,
+    Int32Array,
+    Int64Array,
+    IntArray,
+    Rationals,
+    frozen,
+    offsets_of,
+)
 from tutti.topologies.kernels import kernel
 from tutti.topologies.units import format_bandwidth
 
@@ -47,6 +56,42 @@ class Incidence(NamedTuple):
 
     offsets: Int64Array
     links: Int32Array
+
+
+class Neighbours(NamedTuple):
+    """The nodes that each node leads to: those of node v are heads[offsets[v] : offsets[v + 1]]."""
+
+    offsets: Int64Array
+    heads: Int32Array
+
+    @classmethod
+    def of(cls, tails: IntArray, heads: IntArray, num_nodes: int) -> Neighbours:
+        """Return the neighbours in a graph of arcs, in the order of the arcs."""
+        offsets = offsets_of(np.bincount(tails, minlength=num_nodes))
+        return cls(offsets, heads[np.argsort(tails, kind="stable")].astype(np.int32))
+
+
+@kernel(light=1)
+def breadth_first(graph: Neighbours, sources: Int64Array, hops: Int32Array, queue: Int32Array) -> None:
+    """Set hops[v] to the distance from the nearest of the sources to node v, -1 where there is no path.
+
+    `queue` (nodes,) receives the nodes found, in the order of their distance. If `graph` has the tails of
+    in-links, the distances are those to the sources.
+    """
+    hops[:] = -1
+    first, found = 0, len(sources)
+    for index in range(found):
+        hops[sources[index]] = 0
+        queue[index] = sources[index]
+    while first < found < len(hops):
+        node = queue[first]
+        first += 1
+        for position in range(graph.offsets[node], graph.offsets[node + 1]):
+            head = graph.heads[position]
+            if hops[head] < 0:
+                hops[head] = hops[node] + 1
+                queue[found] = head
+                found += 1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -181,9 +226,10 @@ class Topology:
             (self.out_links, self.target, "reach"),
             (self.in_links, self.source, "be reached from"),
         ):
-            seen = np.zeros(self.num_nodes, np.bool_)
-            _reach(incidence, other, seen, np.empty(self.num_nodes, np.int64))
-            missing = np.flatnonzero(~seen[: self.num_ranks])
+            hops, queue = np.empty((2, nodes), np.int32)
+            graph = Neighbours(incidence.offsets, other[incidence.links])
+            breadth_first(graph, np.zeros(1, np.int64), hops, queue)
+            missing = np.flatnonzero(hops[:n] < 0)
             if len(missing):
                 cut = ", ".join(self.labels[i] for i in missing[:5]) + (", ..." if len(missing) > 5 else "")
                 raise InputError(
@@ -385,21 +431,3 @@ def _check_links(topology: Topology, where: str) -> None:
     for values, what in ((topology.bandwidth, "bandwidths"), (topology.alpha, "alphas")):
         if float(values.numerators.sum(dtype=np.float64)) >= INT64_MAX:  # totals and path lengths are int64
             raise InputError(f"{where}: its {what} over their common denominator add up to more than 64 bits")
-
-
-@kernel(light=1)
-def _reach(incidence: Incidence, other: Int32Array, seen: BoolArray, stack: Int64Array) -> None:
-    """Mark the nodes that a search from node 0 sees; it follows `incidence` to the links' `other` ends.
-
-    `stack` has room for all nodes: each is put there once, when it is seen first.
-    """
-    offsets, links = incidence
-    seen[0], stack[0], left = True, 0, 1
-    while left:
-        left -= 1
-        node = stack[left]
-        for position in range(offsets[node], offsets[node + 1]):
-            at = other[links[position]]
-            if not seen[at]:
-                seen[at], stack[left] = True, at
-                left += 1

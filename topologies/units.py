@@ -303,16 +303,12 @@ def _format(value: Fraction, kind: _Quantity) -> str:
     def taste(unit: str) -> tuple[int, int]:
         """Prefer 2400/7GB/s to 12/35TB/s among fractions; then prefer the shortest text."""
         scaled = value / kind.units[unit]
-        denominator = scaled.denominator if _decimals(scaled)[1] else 1
-        return denominator, _width(_number_text(scaled) + unit)
+        denominator, text = scaled.denominator if _decimals(scaled)[1] else 1, _number_text(scaled) + unit
+        # A point after an integral part does not count: 3.125GB/s is as short as 3125MB/s.
+        return denominator, len(text) - ("." in text and not text.startswith("0"))
 
     best = min(kind.printed, key=taste)  # the first of equals: units stand in order of preference
     return _number_text(value / kind.units[best]) + best
-
-
-def _width(text: str) -> int:
-    """Return the characters, less a point after an integral part: 3.125GB/s is as short as 3125MB/s."""
-    return len(text) - ("." in text and not text.startswith("0"))
 
 
 def _number_text(value: Fraction) -> str:

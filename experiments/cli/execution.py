@@ -29,8 +29,7 @@ from tutti.schedules.programs.program import Program
 from tutti.schedules.schedule import Schedule
 from tutti.topologies.errors import InputError
 from tutti.topologies.files import to_node_link, write_topology
-from tutti.topologies.measurements.calibration import calibrated, measured_network
-from tutti.topologies.measurements.regression import AlphaBetaLine, fit
+from tutti.topologies.measurements.regression import AlphaBetaLine, calibrated, fit, measured_network
 from tutti.topologies.measurements.series import MeasuredTimes
 from tutti.topologies.measurements.tables import read_measurements
 from tutti.topologies.text import parse_topology

@@ -25,9 +25,8 @@ from tutti.models.bfb.kautz import kautz_cost
 from tutti.topologies.errors import InputError, NoSchedule
 from tutti.topologies.exact import FloatArray, Int32Array
 from tutti.topologies.families.expressions import Base, Both, Degree, Expression, LineGraph, Power, Product
-from tutti.topologies.graphs.shortest_paths import Neighbours, breadth_first
 from tutti.topologies.kernels import kernel
-from tutti.topologies.topology import Incidence, Topology
+from tutti.topologies.topology import Incidence, Neighbours, Topology, breadth_first
 
 ANY, BOTH_WAYS, KAUTZ = "any", "bidirectional", "gen_kautz"
 """The search: of all networks, or of those whose links all have one back; or one family was measured."""

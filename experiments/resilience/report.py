@@ -22,7 +22,7 @@ from tutti.experiments.report.charts import (
 from tutti.experiments.report.page import write_page as write
 from tutti.experiments.report.series import Series
 from tutti.experiments.report.tables import TEXTS, PageBlock, PageTable, Panel, Section, explained
-from tutti.experiments.resilience.losses import BEST, HEADS, SHOWN, FailureCase, FailureLosses, losses
+from tutti.experiments.resilience.study import BEST, HEADS, SHOWN, FailureCase, FailureLosses, losses
 from tutti.experiments.runner.results import read_rows
 from tutti.experiments.runner.study import REPORT
 

@@ -36,9 +36,9 @@ from tutti.heuristics.rails.machines import SLACK
 from tutti.topologies.exact import NONE, BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
 from tutti.topologies.graphs.grid_structure import Hosts, grid_of, hosts_of
 from tutti.topologies.graphs.heaps import pop_event, push_event
-from tutti.topologies.graphs.shortest_paths import UNREACHABLE, Neighbours, hops_from_each
+from tutti.topologies.graphs.shortest_paths import UNREACHABLE, hops_from_each
 from tutti.topologies.kernels import kernel
-from tutti.topologies.topology import Topology
+from tutti.topologies.topology import Neighbours, Topology
 
 
 @dataclass(frozen=True, eq=False)

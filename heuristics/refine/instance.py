@@ -29,8 +29,8 @@ from tutti.schedules.method import Problem
 from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule
 from tutti.schedules.simulation.simulate import simulate
 from tutti.topologies.exact import BoolArray, Int32Array, Int64Array, offsets_of
-from tutti.topologies.graphs.shortest_paths import Neighbours, Route, hops_from_each
-from tutti.topologies.topology import Topology
+from tutti.topologies.graphs.shortest_paths import Route, hops_from_each
+from tutti.topologies.topology import Neighbours, Topology
 from tutti.topologies.transforms import transpose
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tutti.topologies.graphs.symmetry import mixed
 from tutti.topologies.kernels import intrinsic, leaf
 
 WORD_BITS = 64
@@ -25,8 +26,6 @@ NOTHING = np.int64(-1)
 """The entry, of kernels' type of numbers, that stands for no chunk."""
 _ONE = np.uint64(1)
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
-_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
-_MIX_2 = np.uint64(0x94D049BB133111EB)
 _HALF = np.uint64(32)
 
 
@@ -60,14 +59,6 @@ def first_element(word: np.uint64) -> np.int64:
 
 
 @leaf
-def hashed(word: np.uint64) -> np.uint64:
-    """Return the word well mixed: SplitMix64's output function."""
-    word = (word ^ (word >> np.uint64(30))) * _MIX_1
-    word = (word ^ (word >> np.uint64(27))) * _MIX_2
-    return word ^ (word >> np.uint64(31))
-
-
-@leaf
 def bit(element: int) -> np.uint64:
     """Return the word in which only the element's bit is set."""
     return _ONE << np.uint64(element & (WORD_BITS - 1))
@@ -87,7 +78,7 @@ def random_below(state: Words, bound: int) -> np.int64:
     a bias below bound / 2^32.
     """
     state[0] += _GAMMA
-    return below(hashed(state[0]), bound)
+    return below(mixed(state[0]), bound)
 
 
 @leaf

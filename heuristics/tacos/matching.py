@@ -40,7 +40,6 @@ from tutti.heuristics.tacos.bitsets import (
     Planes,
     add_saturating,
     bit,
-    hashed,
     intersection,
     keep_smallest,
     random_below,
@@ -62,6 +61,7 @@ from tutti.heuristics.tacos.event_state import (
 from tutti.heuristics.tacos.network import TacosNetwork
 from tutti.heuristics.tacos.options import MAXIMUM, PAPER, SAMPLED
 from tutti.topologies.exact import NONE, BoolArray, Int64Array
+from tutti.topologies.graphs.symmetry import mixed as hashed
 from tutti.topologies.kernels import kernel, leaf
 
 UNIFORM, RAREST, SCARCEST = range(3)

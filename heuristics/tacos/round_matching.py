@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tutti.heuristics.tacos.bitsets import NOTHING, WORD_BITS, Words, below, bit, first_element, hashed
+from tutti.heuristics.tacos.bitsets import NOTHING, WORD_BITS, Words, below, bit, first_element
 from tutti.heuristics.tacos.event_loop import MatchedTransfers, clock, plays, run
 from tutti.heuristics.tacos.network import TacosNetwork
 from tutti.heuristics.tacos.round_state import (
@@ -29,6 +29,7 @@ from tutti.heuristics.tacos.round_state import (
     starting_state,
 )
 from tutti.topologies.exact import Int64Array
+from tutti.topologies.graphs.symmetry import mixed as hashed
 from tutti.topologies.kernels import inlined, unlocked
 
 

@@ -35,12 +35,12 @@ from tutti.models.allreduce.products import factors, is_even_path, product_fores
 from tutti.models.bounds.bottleneck_cut import bottleneck_cut
 from tutti.topologies.errors import InputError, NoSchedule
 from tutti.topologies.exact import Int32Array, frozen
-from tutti.topologies.graphs.shortest_paths import Neighbours, hops_from_each
+from tutti.topologies.graphs.shortest_paths import hops_from_each
 from tutti.topologies.graphs.strength import Graph, connected, orient, strength, undirected
 from tutti.topologies.kernels import kernel
-from tutti.topologies.topology import Topology
+from tutti.topologies.topology import Neighbours, Topology
 from tutti.topologies.trees.forest import Forest, LogicalNetwork, depths, mean_height
-from tutti.topologies.trees.packing import pack_counts, pair_capacities
+from tutti.topologies.trees.packing import pack_counts
 from tutti.topologies.trees.switch_removal import remove_switches
 from tutti.topologies.trees.switch_removal_heuristic import spread_switches
 from tutti.topologies.trees.tree_counts import tree_capacities
@@ -95,7 +95,7 @@ def tree_network(topology: Topology) -> TreeNetwork | None:
     array([1, 1, 1, 1])
     """
     arcs, unit = _direct(topology) if not topology.num_switches else _without_switches(topology)
-    tails, heads, capacity = pair_capacities(arcs)
+    tails, heads, capacity = arcs.pairs
     keys = tails.astype(np.int64) * arcs.num_ranks + heads  # sorted
     turned = heads.astype(np.int64) * arcs.num_ranks + tails
     place = np.minimum(np.searchsorted(keys, turned), len(keys) - 1)

@@ -44,8 +44,7 @@ from tutti.topologies.kernels import now
 from tutti.topologies.options import Choice, Options, Whole
 from tutti.topologies.topology import Topology
 from tutti.topologies.transforms import among, transpose
-from tutti.topologies.trees.align_trees import align_trees
-from tutti.topologies.trees.forest import Forest, LogicalNetwork, largest_height, mean_height
+from tutti.topologies.trees.forest import Forest, LogicalNetwork, align_trees, largest_height, mean_height
 from tutti.topologies.trees.packing import pack_trees
 from tutti.topologies.trees.packing_heuristic import grow_trees
 from tutti.topologies.trees.switch_removal import remove_switches

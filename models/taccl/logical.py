@@ -27,8 +27,8 @@ import numpy as np
 from tutti.models.taccl.sketch import Connection, Policy, Sketch
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import BoolArray, Int64Array
-from tutti.topologies.graphs.shortest_paths import UNREACHABLE, Neighbours, hops_from_each
-from tutti.topologies.topology import Topology
+from tutti.topologies.graphs.shortest_paths import UNREACHABLE, hops_from_each
+from tutti.topologies.topology import Neighbours, Topology
 
 NO_HYPEREDGE = Policy.FREE
 

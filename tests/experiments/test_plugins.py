@@ -26,7 +26,7 @@ from tutti.experiments.runner.plan import make_plan
 from tutti.experiments.runner.pool import Pool, Setting
 from tutti.experiments.runner.run import RunOptions, run
 from tutti.experiments.runner.study import DiskError
-from tutti.experiments.solver_study.config import read_study
+from tutti.experiments.solver_study.tasks import read_study
 from tutti.models.bounds import BoundError, lower_bounds
 from tutti.models.solvers import CompiledModel, Termination, solve
 from tutti.models.solvers.registry import find_backend

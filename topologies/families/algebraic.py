@@ -239,9 +239,7 @@ def _line_graph_of(edges: Callable[[], Int64Array]) -> Int64Array:
 
 
 def _crown(degree: int) -> Int64Array:
-    side = np.arange(degree + 1)
-    left, right = np.nonzero(side[:, None] != side[None])
-    return np.stack([left, degree + 1 + right], axis=1)
+    return _bipartite(~np.eye(degree + 1, dtype=np.bool_))
 
 
 def _odd(degree: int) -> Int64Array:
@@ -253,8 +251,7 @@ def _odd(degree: int) -> Int64Array:
 def _doubled_odd(degree: int) -> Int64Array:
     """Return the edges of D(O_k): the (k - 1)- and the k-subsets of 2k - 1 things, joined by inclusion."""
     small, large = (_members(2 * degree - 1, size) for size in (degree - 1, degree))
-    left, right = np.nonzero(small @ large.T == degree - 1)
-    return np.stack([left, len(small) + right], axis=1)
+    return _bipartite(small @ large.T == degree - 1)
 
 
 def _johnson(things: int, size: int) -> Int64Array:
@@ -288,6 +285,12 @@ def _pairs(joined: BoolArray) -> Int64Array:
     return np.argwhere(np.triu(joined, 1))
 
 
+def _bipartite(joined: BoolArray) -> Int64Array:
+    """Return the edges of a bipartite graph from its matrix, one side by the other."""
+    left, right = np.nonzero(joined)
+    return np.stack([left, len(joined) + right], axis=1)
+
+
 _HEXAGON_LINES = (
     ((1, 2), (3, 4)),
     ((5, 4), (3, 2)),
@@ -316,7 +319,7 @@ def projective_plane(order: int, *, complement: bool = False) -> Int64Array:
     """
     field = finite_field(order)
     points = _projective_points(field, 3)
-    return _edges((field.dot(points[:, None], points[None]) == 0) != complement)
+    return _bipartite((field.dot(points[:, None], points[None]) == 0) != complement)
 
 
 def affine_plane(order: int) -> Int64Array:
@@ -365,8 +368,12 @@ def _grassmann(field: FiniteField, x: Int64Array, others: Int64Array, pair: tupl
 def _projective_points(field: FiniteField, length: int) -> Int64Array:
     """Return the points of PG(length - 1, q): the vectors whose first entry other than 0 is 1."""
     vectors = np.indices((field.order,) * length).reshape(length, -1).T[1:]
-    leading = vectors[np.arange(len(vectors)), np.argmax(vectors != 0, axis=1)]
-    return np.ascontiguousarray(vectors[leading == 1])
+    return np.ascontiguousarray(vectors[_leading(vectors) == 1])
+
+
+def _leading(vectors: Int64Array) -> Int64Array:
+    """Return the first entry other than 0 of each vector."""
+    return vectors[np.arange(len(vectors)), np.argmax(vectors != 0, axis=1)]
 
 
 def _points_and_lines(
@@ -383,15 +390,9 @@ def _points_and_lines(
             on_line = np.vstack(
                 [y[None], field.plus[x[None], field.times[np.arange(field.order)[:, None], y]]]
             )
-            leading = on_line[np.arange(len(on_line)), np.argmax(on_line != 0, axis=1)]
-            lines.append(np.sort(number[field.times[field.inverse[leading][:, None], on_line] @ weights]))
+            scale = field.inverse[_leading(on_line)][:, None]
+            lines.append(np.sort(number[field.times[scale, on_line] @ weights]))
     members = np.unique(np.array(lines), axis=0)
     return np.stack(
         [members.reshape(-1), len(points) + np.repeat(np.arange(len(members)), members.shape[1])], 1
     )
-
-
-def _edges(incident: BoolArray) -> Int64Array:
-    """Return the edges of a bipartite graph from its matrix, points by lines."""
-    point, line = np.nonzero(incident)
-    return np.stack([point, len(incident) + line], axis=1)

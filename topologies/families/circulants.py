@@ -93,14 +93,10 @@ def circulant_diameter(ranks: int, offsets: tuple[int, ...]) -> int:
 def least_diameter(ranks: int, count: int) -> int:
     """Return the least diameter that `count` offsets could have, by counting words of steps."""
     reach = 0
-    while _words(count, reach) < ranks:
+    # The sum counts the points of Z^k that are at most `reach` unit steps from 0.
+    while sum(2**i * math.comb(count, i) * math.comb(reach, i) for i in range(count + 1)) < ranks:
         reach += 1
     return reach
-
-
-def _words(count: int, reach: int) -> int:
-    """Return how many points of Z^k are at most `reach` unit steps from 0."""
-    return sum(2**i * math.comb(count, i) * math.comb(reach, i) for i in range(count + 1))
 
 
 def _searched(ranks: int, count: int) -> tuple[int, ...]:

@@ -20,10 +20,10 @@ import numpy as np
 
 from tutti.topologies.assembly import Arcs, Values, assemble, at_least, check_size, per_class
 from tutti.topologies.errors import InputError
-from tutti.topologies.exact import NONE, Int64Array, IntArray
+from tutti.topologies.exact import NONE
 from tutti.topologies.families.grids import there_and_back, torus
 from tutti.topologies.families.machines import two_way
-from tutti.topologies.topology import DEFAULT_ALPHA, DEFAULT_BANDWIDTH, Topology
+from tutti.topologies.topology import DEFAULT_BANDWIDTH, Topology
 from tutti.topologies.units import GIGA
 
 _BOX_BANDWIDTH = Fraction(450 * 10**9)
@@ -83,7 +83,7 @@ def fat_tree(
         ranks,
         [two_way(rank, ranks + rank // ports), two_way(ranks + up, ranks + leaves + across)],
         [port, port * ports / (factor * max(spines, 1))],
-        per_class(f"topology {name}: alpha", alpha, [DEFAULT_ALPHA] * 2),
+        alpha,
         switches=[*(f"leaf{i}" for i in range(leaves)), *(f"spine{i}" for i in range(spines))],
         hosts=[*(rank // ports).tolist(), *leaf.tolist(), *[NONE] * spines],
     )
@@ -173,15 +173,15 @@ def torus_of_boxes(gpus: int, *lengths: int, bandwidth: Values = None, alpha: Va
     outside = torus(*lengths)
     gpu = np.arange(gpus)
     lifted = [(end[:, None] * gpus + gpu).reshape(-1) for end in (outside.source, outside.target)]
-    rates = per_class(f"topology {name}: bandwidth", bandwidth, [_BOX_BANDWIDTH, DEFAULT_BANDWIDTH])
     return assemble(
         name,
         boxes * gpus,
         [_on_box_switches(boxes, gpus), (lifted[0], lifted[1])],
-        rates,
-        per_class(f"topology {name}: alpha", alpha, [DEFAULT_ALPHA] * 2),
+        bandwidth,
+        alpha,
+        default_bandwidth=[_BOX_BANDWIDTH, DEFAULT_BANDWIDTH],
         switches=[f"box{i}" for i in range(boxes)],
-        hosts=[*_box_of_gpu(boxes, gpus).tolist(), *range(boxes)],
+        hosts=[*np.repeat(np.arange(boxes), gpus).tolist(), *range(boxes)],
     )
 
 
@@ -206,18 +206,15 @@ def _rails(
         ranks,
         classes,
         rates,
-        per_class(f"topology {name}: alpha", alpha, [DEFAULT_ALPHA] * len(classes)),
+        alpha,
         switches=[*(f"box{i}" for i in range(boxes)), *(f"rail{i}" for i in range(gpus)), *above],
-        hosts=[*_box_of_gpu(boxes, gpus).tolist(), *range(boxes), *[NONE] * (gpus + len(above))],
+        hosts=[*np.repeat(np.arange(boxes), gpus).tolist(), *range(boxes), *[NONE] * (gpus + len(above))],
     )
 
 
 def _on_box_switches(boxes: int, gpus: int) -> Arcs:
-    return two_way(np.arange(boxes * gpus), boxes * gpus + _box_of_gpu(boxes, gpus))
-
-
-def _box_of_gpu(boxes: int, gpus: int) -> IntArray:
-    return np.repeat(np.arange(boxes), gpus)
+    gpu = np.arange(boxes * gpus)
+    return two_way(gpu, boxes * gpus + gpu // gpus)
 
 
 def dragonfly(per_group: int, groups: int, *, bandwidth: Values = None, alpha: Values = None) -> Topology:
@@ -337,20 +334,17 @@ def ring_fc_switch(
     rank = np.arange(ranks)
     columns, stride = ring * full if switch > 1 else 0, full * switch
     around = there_and_back(rank, (rank + stride) % ranks, (rank - stride) % ranks)
+    place = rank // switch % full
+    heads = [rank + ((place + step) % full - place) * switch for step in range(1, full)]
+    full_links = np.tile(rank, len(heads)), np.concatenate([rank[:0], *heads])
     ports = rank if switch > 1 else rank[:0]
     return assemble(
         name,
         ranks,
-        [around, _full_links(rank, full, switch), two_way(ports, ranks + ports // switch)],
-        per_class(f"topology {name}: bandwidth", bandwidth, [Fraction(b * GIGA) for b in (200, 100, 50)]),
+        [around, full_links, two_way(ports, ranks + ports // switch)],
+        bandwidth,
         alpha,
+        default_bandwidth=[Fraction(b * GIGA) for b in (200, 100, 50)],
         switches=[f"switch{i}" for i in range(columns)],
         hosts=[*(rank % switch).tolist(), *[NONE] * columns],
     )
-
-
-def _full_links(rank: Int64Array, length: int, stride: int) -> Arcs:
-    """Return the links to all ranks that differ in the second dimension alone."""
-    place = rank // stride % length
-    heads = [rank + ((place + step) % length - place) * stride for step in range(1, length)]
-    return np.tile(rank, len(heads)), np.concatenate([rank[:0], *heads])

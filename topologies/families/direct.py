@@ -4,6 +4,11 @@ Ranks, links, `bandwidth` and `alpha` are as in `topologies.families.grids`: one
 each dimension of a torus has its own. Source: dissertation, Table A.3 and A.6, and the papers named at each
 family.
 
+Random regular networks, as in Xpander and Jellyfish, are bidirectional, simple and connected. Source:
+Valadarsky et al., Xpander: towards optimal-performance datacenters (CoNEXT 2016), the dissertation's [143]:
+lifts of the complete network; Cooper, Dyer and Greenhill, Sampling regular graphs (2007), for the switches
+that mix a regular graph.
+
 The dissertation shows Diamond and the modified de Bruijn networks only as pictures (Figs A.8, A.9). They were
 found by a search for the properties in Table A.3: size, degree, no self-loop, no parallel links, reverse
 symmetry or its absence, and a BW-optimal allgather of T_L steps. CP-SAT decided whether such a schedule
@@ -42,9 +47,10 @@ from dataclasses import replace
 import numpy as np
 
 from tutti.topologies.assembly import HUGE, Values, assemble, at_least, check_size
+from tutti.topologies.components import components
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import Int64Array
-from tutti.topologies.families.algebraic import undirected
+from tutti.topologies.families.algebraic import affine_plane, undirected
 from tutti.topologies.families.finite_fields import FiniteField, check_prime_power, finite_field
 from tutti.topologies.families.grids import gen_kautz, there_and_back
 from tutti.topologies.topology import Topology
@@ -71,7 +77,8 @@ def kautz(degree: int, times: int, *, bandwidth: Values = None, alpha: Values = 
     check_size(name, (degree + 1) * degree ** min(times, HUGE), 0)
     if degree == 1 and times > 0:
         times = 0  # L(K_2) is K_2
-    return _renamed(name, gen_kautz(degree, (degree + 1) * degree**times, bandwidth=bandwidth, alpha=alpha))
+    ranks = (degree + 1) * degree**times
+    return replace(gen_kautz(degree, ranks, bandwidth=bandwidth, alpha=alpha), name=name)
 
 
 def de_bruijn(degree: int, length: int, *, bandwidth: Values = None, alpha: Values = None) -> Topology:
@@ -110,11 +117,8 @@ def directed_circulant(degree: int, *, bandwidth: Values = None, alpha: Values =
     """
     name = f"directed_circulant:{degree}"
     at_least(name, 1, degree=degree)
-    ranks = degree + 2
-    check_size(name, ranks, degree * ranks)
-    source = np.repeat(np.arange(ranks), degree)
-    arcs = (source, (source + np.tile(np.arange(1, degree + 1), ranks)) % ranks)
-    return assemble(name, ranks, [arcs], bandwidth, alpha)
+    check_size(name, degree + 2, (degree + 2) * degree)
+    return _ring(name, degree + 2, np.arange(1, degree + 1), bandwidth, alpha)
 
 
 def unidirectional_ring(
@@ -133,7 +137,8 @@ def unidirectional_ring(
     at_least(name, 1, degree=degree, ranks=ranks)
     if ranks == 1:
         raise InputError(f"topology {name} has one node and only self-loops; at least 2 ranks")
-    return _ring(name, ranks, ((1, degree),), bandwidth, alpha)
+    check_size(name, ranks, ranks * degree)
+    return _ring(name, ranks, np.repeat(1, degree), bandwidth, alpha)
 
 
 def bidirectional_ring(
@@ -153,18 +158,14 @@ def bidirectional_ring(
     at_least(name, 3, ranks=ranks)
     if degree % 2:
         raise InputError(f"topology {name}: degree {degree} is odd; half of the links go each way")
-    return _ring(name, ranks, ((1, degree // 2), (-1, degree // 2)), bandwidth, alpha)
-
-
-def _ring(
-    name: str, ranks: int, steps: Sequence[tuple[int, int]], bandwidth: Values, alpha: Values
-) -> Topology:
-    """Return a ring from steps, each with the number of its parallel links."""
-    degree = sum(links for _, links in steps)
     check_size(name, ranks, ranks * degree)
-    source = np.repeat(np.arange(ranks), degree)
-    along = np.repeat([step for step, _ in steps], [links for _, links in steps])
-    arcs = (source, (source + np.tile(along, ranks)) % ranks)
+    return _ring(name, ranks, np.repeat([1, -1], degree // 2), bandwidth, alpha)
+
+
+def _ring(name: str, ranks: int, steps: Int64Array, bandwidth: Values, alpha: Values) -> Topology:
+    """Return the network where rank i has a link to i + s modulo `ranks` for each of these steps s."""
+    source = np.repeat(np.arange(ranks), len(steps))
+    arcs = (source, (source + np.tile(steps, ranks)) % ranks)
     return assemble(name, ranks, [arcs], bandwidth, alpha)
 
 
@@ -280,10 +281,8 @@ def slim_fly(order: int, *, bandwidth: Values = None, alpha: Values = None) -> T
         raise InputError(f"topology {name}: q = {order} is too small; at least 3")
     field = finite_field(order)
     check_size(name, 2 * order**2, 3 * order**3)
-    x, y, m = (axis.reshape(-1) for axis in np.indices((order, order, order)))
-    across = np.stack([x * order + y, order**2 + m * order + field.minus(y, field.times[m, x])], axis=1)
     within = [_cayley(field, steps) for steps in _slim_fly_steps(field)]
-    edges = np.concatenate([across, within[0], order**2 + within[1]])
+    edges = np.concatenate([affine_plane(order), within[0], order**2 + within[1]])
     return undirected(name, 2 * order**2, edges, bandwidth, alpha)
 
 
@@ -307,10 +306,6 @@ def _slim_fly_steps(field: FiniteField) -> tuple[Int64Array, Int64Array]:
         exponents = ([*range(0, q - 1, 2)], [*range(1, q, 2)])
     even, odd = (field.powers[np.array(chosen) % (q - 1)] for chosen in exponents)
     return even, odd
-
-
-def _renamed(name: str, topology: Topology) -> Topology:
-    return replace(topology, name=name)
 
 
 _DIAMOND = ((1, 2), (3, 4), (5, 6), (2, 6), (0, 7), (3, 4), (1, 7), (0, 5))
@@ -373,3 +368,114 @@ def modified_de_bruijn(
     source = np.concatenate([source[kept], cycle])
     target = np.concatenate([target[kept], np.roll(cycle, -1)])
     return assemble(name, ranks, [(source, target)], bandwidth, alpha)
+
+
+_ROUNDS = 10
+"""Number of switches tried for each edge. A larger value mixes the graph more."""
+
+
+def random_regular(
+    degree: int, ranks: int, seed: int = 0, *, bandwidth: Values = None, alpha: Values = None
+) -> Topology:
+    """Return a random d-regular network: a circulant network whose edges exchanged ends many times.
+
+    Two edges ab and cd chosen at random become ad and cb if that makes no self-loop and no parallel edge,
+    10 times for each edge, and again until the network is connected. Links are numbered by source, then by
+    target.
+
+    Parameters
+    ----------
+    degree
+        d, at least 3.
+    ranks
+        n, above d; n·d is even.
+    seed
+        The same seed gives the same network.
+    bandwidth, alpha
+        One for all links.
+
+    Raises
+    ------
+    InputError
+        If `degree` is less than 3, `ranks` is not above it, or both are odd.
+    """
+    name = f"random_regular:{degree},{ranks},{seed}"
+    at_least(name, 3, degree=degree)
+    if ranks <= degree or ranks * degree % 2:
+        raise InputError(f"topology {name}: {ranks} ranks; more than the degree, and one of the two even")
+    check_size(name, ranks, degree * ranks)
+    rng = np.random.default_rng(seed)
+    rank = np.arange(ranks)
+    rows = [np.stack([rank, (rank + step) % ranks], axis=1) for step in range(1, degree // 2 + 1)]
+    if degree % 2:
+        half = rank[: ranks // 2]
+        rows.append(np.stack([half, half + ranks // 2], axis=1))
+    edges = np.concatenate(rows)
+    switched = _switched(edges, rng)
+    while not _connected(switched, ranks):
+        switched = _switched(switched, rng)
+    return undirected(name, ranks, switched, bandwidth, alpha)
+
+
+def xpander(
+    degree: int, copies: int, seed: int = 0, *, bandwidth: Values = None, alpha: Values = None
+) -> Topology:
+    """Return Xpander's random lift of K_{d+1}: k copies of each of its nodes, k (d + 1) ranks.
+
+    For every edge ij of K_{d+1} a random permutation p joins copy u of i (rank i·k + u) and copy p(u) of j;
+    they are drawn again until the network is connected. Links are numbered by source, then by target.
+
+    Parameters
+    ----------
+    degree
+        d, at least 3.
+    copies
+        k, at least 1.
+    seed
+        The same seed gives the same network.
+    bandwidth, alpha
+        One for all links.
+
+    Raises
+    ------
+    InputError
+        If `degree` is less than 3 or `copies` is less than 1.
+    """
+    name = f"xpander:{degree},{copies},{seed}"
+    at_least(name, 3, degree=degree)
+    at_least(name, 1, copies=copies)
+    ranks = (degree + 1) * copies
+    check_size(name, ranks, degree * ranks)
+    rng = np.random.default_rng(seed)
+    i, j = np.triu_indices(degree + 1, 1)
+    edges = _lifted(i, j, copies, rng)
+    while not _connected(edges, ranks):
+        edges = _lifted(i, j, copies, rng)
+    return undirected(name, ranks, edges, bandwidth, alpha)
+
+
+def _lifted(i: Int64Array, j: Int64Array, copies: int, rng: np.random.Generator) -> Int64Array:
+    partner = np.stack([rng.permutation(copies) for _ in i])
+    tail = i[:, None] * copies + np.arange(copies)
+    return np.stack([tail.reshape(-1), (j[:, None] * copies + partner).reshape(-1)], axis=1)
+
+
+def _switched(edges: Int64Array, rng: np.random.Generator) -> Int64Array:
+    """Return the edges after random switches, each of which keeps every degree and the graph simple."""
+    ends = edges.tolist()
+    present = {frozenset(edge) for edge in ends}
+    first, second = rng.integers(len(ends), size=(2, _ROUNDS * len(ends))).tolist()
+    turned = rng.integers(2, size=len(first)).tolist()
+    for one, other, turn in zip(first, second, turned, strict=True):
+        (a, b), (c, d) = ends[one], ends[other][:: -1 if turn else 1]
+        new = frozenset((a, d)), frozenset((c, b))
+        if one == other or a == d or b == c or new[0] in present or new[1] in present:
+            continue
+        present -= {frozenset(ends[one]), frozenset(ends[other])}
+        present |= set(new)
+        ends[one], ends[other] = [a, d], [c, b]
+    return np.array(ends)
+
+
+def _connected(edges: Int64Array, ranks: int) -> bool:
+    return components(ranks, edges[:, 0], edges[:, 1])[0] == 1

@@ -107,7 +107,10 @@ class Base:
 
     def __str__(self) -> str:
         """Return the expression in the papers' notation."""
-        return BASES[self.family].write(self.arguments)
+        form = BASES[self.family]
+        if form.write is not None:
+            return form.write(self.arguments)
+        return f"{form.symbol}({','.join(map(str, self.arguments))})"
 
 
 @dataclass(frozen=True)
@@ -256,54 +259,40 @@ def _within(part: Expression, *looser: type) -> str:
     return f"({part})" if torus or isinstance(part, looser) else str(part)
 
 
-@dataclass(frozen=True)
-class _Form:
-    """A family of bases: functions that build its network and write its text."""
+class _Form(NamedTuple):
+    """A family of bases.
+
+    A base of `count` arguments is written ``symbol(a, b)``; one of another form has a function that writes
+    its text, and no `count`.
+    """
 
     build: Callable[..., Topology]
-    write: Callable[[tuple[int, ...]], str]
-
-
-def _called(symbol: str) -> Callable[[tuple[int, ...]], str]:
-    return lambda arguments: f"{symbol}({','.join(map(str, arguments))})"
-
-
-def _circulant_text(arguments: tuple[int, ...]) -> str:
-    return f"C({arguments[0]},{{{','.join(map(str, arguments[1:]))}}})"
+    symbol: str
+    count: int | None = None
+    write: Callable[[tuple[int, ...]], str] | None = None
 
 
 BASES: Mapping[str, _Form] = {
-    "complete": _Form(grids.complete, lambda a: f"K_{a[0]}"),
-    "complete_bipartite": _Form(grids.complete_bipartite, lambda a: f"K_{{{a[0]},{a[0]}}}"),
-    "kautz": _Form(kautz, _called("K")),
-    "hamming": _Form(grids.hamming, _called("H")),
-    "johnson": _Form(johnson, _called("J")),
-    "gen_kautz": _Form(grids.gen_kautz, lambda a: f"Pi_{{{a[0]},{a[1]}}}"),
-    "circulant": _Form(grids.circulant, _circulant_text),
-    "directed_circulant": _Form(directed_circulant, _called("DiCirculant")),
-    "biring": _Form(bidirectional_ring, _called("BiRing")),
-    "uniring": _Form(unidirectional_ring, _called("UniRing")),
-    "debruijn": _Form(de_bruijn, _called("DBJ")),
-    "modified_debruijn": _Form(modified_de_bruijn, _called("DBJMod")),
-    "diamond": _Form(diamond, lambda a: "Diamond"),
-    "distance_regular": _Form(distance_regular, _called("DistReg")),
-    "torus": _Form(grids.torus, lambda a: f"{'x'.join(map(str, a))} torus"),
+    "complete": _Form(grids.complete, "K", write=lambda a: f"K_{a[0]}"),
+    "complete_bipartite": _Form(grids.complete_bipartite, "K", write=lambda a: f"K_{{{a[0]},{a[0]}}}"),
+    "kautz": _Form(kautz, "K", write=lambda a: f"K({a[0]},{a[1]})"),
+    "hamming": _Form(grids.hamming, "H", 2),
+    "johnson": _Form(johnson, "J", 2),
+    "gen_kautz": _Form(grids.gen_kautz, "Pi", 2, lambda a: f"Pi_{{{a[0]},{a[1]}}}"),
+    "circulant": _Form(grids.circulant, "C", write=lambda a: f"C({a[0]},{{{','.join(map(str, a[1:]))}}})"),
+    "directed_circulant": _Form(directed_circulant, "DiCirculant", 1),
+    "biring": _Form(bidirectional_ring, "BiRing", 2),
+    "uniring": _Form(unidirectional_ring, "UniRing", 2),
+    "debruijn": _Form(de_bruijn, "DBJ", 2),
+    "modified_debruijn": _Form(modified_de_bruijn, "DBJMod", 2),
+    "diamond": _Form(diamond, "Diamond", write=lambda a: "Diamond"),
+    "distance_regular": _Form(distance_regular, "DistReg", 2),
+    "torus": _Form(grids.torus, "torus", write=lambda a: f"{'x'.join(map(str, a))} torus"),
 }
 """The families of bases, by the name that `Base.family` has."""
 
-
-_CALLS: Mapping[str, tuple[str, int]] = {
-    "H": ("hamming", 2),
-    "J": ("johnson", 2),
-    "Pi": ("gen_kautz", 2),
-    "DiCirculant": ("directed_circulant", 1),
-    "BiRing": ("biring", 2),
-    "UniRing": ("uniring", 2),
-    "DBJ": ("debruijn", 2),
-    "DBJMod": ("modified_debruijn", 2),
-    "DistReg": ("distance_regular", 2),
-}
-"""The symbols of bases that are written ``symbol(a, b)``: the family and the number of arguments."""
+_CALLS = {form.symbol: family for family, form in BASES.items() if form.count}
+"""The families of bases that are written ``symbol(a, b)``, by the symbol."""
 
 _SYMBOLS = sorted([*_CALLS, "Bi", "C", "Diamond", "K", "L"])
 _TOKEN = re.compile(
@@ -433,7 +422,8 @@ class _ExpressionReader:
         subscript, arguments = self.arguments()
         if symbol == "K":
             return self.complete(subscript, arguments)
-        family, count = _CALLS[symbol]
+        family = _CALLS[symbol]
+        count = BASES[family].count
         if len(arguments) != count:
             raise self.error(f"{count} argument(s) of {symbol}, not {len(arguments)},", back=1)
         return Base(family, tuple(arguments))

@@ -21,9 +21,6 @@ from tutti.topologies.exact import Int64Array
 MAX_ORDER = 256
 """Largest order of a field. A network built from a larger one would be too large."""
 
-Polynomial = tuple[int, ...]
-"""Coefficients over Z_p, the constant one first."""
-
 
 @dataclass(frozen=True, eq=False)
 class FiniteField:
@@ -124,17 +121,21 @@ def finite_field(order: int) -> FiniteField:
     """
     check_prime_power(f"over GF({order})", order)
     prime, exponent = prime_power(order) or (0, 0)
-    modulus = _irreducible(prime, exponent)
-    digits = np.arange(order)[:, None] // prime ** np.arange(exponent) % prime
     weights = prime ** np.arange(exponent)
+    digits = np.arange(order)[:, None] // weights % prime
     plus = (digits[:, None] + digits[None]) % prime @ weights
-    return FiniteField(order, plus, _products(digits, prime, modulus) @ weights)
+    # A monic polynomial is irreducible if, modulo it, no product of elements other than 0 is 0.
+    moduli = (np.array(low[::-1]) for low in itertools.product(range(prime), repeat=exponent))
+    tables = (_products(digits, prime, modulus) @ weights for modulus in moduli)
+    return FiniteField(order, plus, next(times for times in tables if times[1:, 1:].all()))
 
 
-def _products(digits: Int64Array, prime: int, modulus: Polynomial) -> Int64Array:
-    """Return the coefficients of all products, (q, q, k): t·f is shifted f less its top times the modulus."""
+def _products(digits: Int64Array, prime: int, low: Int64Array) -> Int64Array:
+    """Return the coefficients of all products, (q, q, k): t·f is shifted f less its top times the modulus.
+
+    The modulus is monic, with these coefficients below its top, the constant one first.
+    """
     order, exponent = digits.shape
-    low = np.array(modulus[:-1])
     total = np.zeros((order, order, exponent), dtype=np.int64)
     shifted = digits.copy()  # coefficients of t^i times each element
     for power in range(exponent):
@@ -143,28 +144,3 @@ def _products(digits: Int64Array, prime: int, modulus: Polynomial) -> Int64Array
         shifted = np.concatenate([np.zeros_like(top), shifted[:, :-1]], axis=1) - top * low
         shifted %= prime
     return total % prime
-
-
-def _irreducible(prime: int, degree: int) -> Polynomial:
-    """Return the first monic polynomial of a degree that no monic one of at most half the degree divides."""
-    candidates = ((*low[::-1], 1) for low in itertools.product(range(prime), repeat=degree))
-    divisors = [
-        (*low, 1)
-        for half in range(1, degree // 2 + 1)
-        for low in itertools.product(range(prime), repeat=half)
-    ]
-    return next(
-        candidate
-        for candidate in candidates
-        if not any(_divides(divisor, candidate, prime) for divisor in divisors)
-    )
-
-
-def _divides(divisor: Polynomial, polynomial: Polynomial, prime: int) -> bool:
-    """Return whether a monic polynomial divides another, by long division modulo p."""
-    rest = list(polynomial)
-    for top in range(len(rest) - 1, len(divisor) - 2, -1):
-        factor = rest[top]
-        for offset, coefficient in enumerate(reversed(divisor)):
-            rest[top - offset] = (rest[top - offset] - factor * coefficient) % prime
-    return not any(rest)

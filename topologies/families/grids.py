@@ -16,7 +16,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tutti.topologies.assembly import HUGE, Arcs, Values, assemble, at_least, check_size
+from tutti.topologies.assembly import (
+    HUGE,
+    Arcs,
+    Values,
+    assemble,
+    at_least,
+    check_size,
+    product_links,
+)
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import Int64Array
 from tutti.topologies.topology import Topology
@@ -292,12 +300,7 @@ def _product(name: str, factors: Sequence[_Factor], bandwidth: Values, alpha: Va
     check_size(name, ranks, sum(factor.links * (ranks // factor.length) for factor in factors))
     if ranks < 2:
         raise InputError(f"topology {name} has 1 rank; a collective needs at least 2")
-    classes, stride = [], ranks
-    for factor in factors:
-        before, stride = stride, stride // factor.length
-        corners = np.add.outer(np.arange(0, ranks, before), np.arange(stride)).reshape(-1, 1)
-        tail, head = factor.arcs(np.arange(factor.length))
-        classes.append(((corners + tail * stride).reshape(-1), (corners + head * stride).reshape(-1)))
+    classes = product_links([(factor.length, factor.arcs(np.arange(factor.length))) for factor in factors])
     return assemble(name, ranks, classes, bandwidth, alpha)
 
 

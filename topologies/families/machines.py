@@ -1,10 +1,12 @@
-"""The machines of the ForestColl and TACCL papers: boxes of GPUs with switches.
+"""Machines: boxes of GPUs with switches, by the ForestColl and TACCL papers or their makers' data sheets.
 
 Links are numbered by source, then by class (inside a box, InfiniBand), then by target. `Topology.hosts` is
 the box of each GPU and of its switch, -1 for the InfiniBand switches, which are shared.
 
 DGX A100, DGX H100 and MI250 are ForestColl's: each link class has its own bandwidth, and α is 0.5 us a link
-unless given.
+unless given. Other Hopper and Blackwell boxes, MI300X, TPUs and Trainium2 have the bandwidths of their
+makers' data sheets in one direction: a vendor's "bidirectional" number is twice as much. No data sheet gives
+an α.
 
 DGX-1, Azure NDv2 and DGX-2 have V100 GPUs and are TACCL's, with the bandwidths and α that it measured (TACCL,
 Table 1). A transfer of s MB takes α + β·s. Over NVLink this is 0.7 us + 46 us/MB on NDv2 and DGX-1 (one
@@ -22,27 +24,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 
-from tutti.topologies.assembly import Arcs, Values, assemble, at_least, check_size, per_class
+from tutti.topologies.assembly import Arcs, Values, assemble, at_least, check_size
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import NONE, IntArray
+from tutti.topologies.families.grids import torus
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import GIGA, MEGA
 
 Fabric = Sequence[tuple[int, int, int]]
 """The links inside a box: two GPUs, and the number of links that join them."""
-BOX_GPUS = 8
-"""Number of GPUs in a box of DGX, NDv2 or MI300X."""
-_A100_BANDWIDTH = (Fraction(300 * GIGA), Fraction(25 * GIGA))
-"""Bytes/s of a GPU's NVLinks together, and of its InfiniBand adapter."""
-
-H100_BANDWIDTH = (Fraction(450 * GIGA), Fraction(50 * GIGA))
-"""The same for an H100."""
-
-_MI250_BANDWIDTH = (Fraction(50 * GIGA), Fraction(16 * GIGA))
-"""Bytes/s of one Infinity Fabric link, and of a GPU's part of the box's InfiniBand adapters."""
 
 # fmt: off
 _MI250_FABRIC = (
@@ -53,6 +48,42 @@ _MI250_FABRIC = (
 )
 # fmt: on
 """Pairs of GPUs of a box, and the number of Infinity Fabric links that join them; a GPU has seven."""
+
+
+class Platform(NamedTuple):
+    """Boxes of GPUs that are joined by InfiniBand or Ethernet.
+
+    Parameters
+    ----------
+    gpus
+        The number of GPUs in a box.
+    inside
+        GB/s from a GPU to its box's switch, or of one link of the fabric.
+    outside
+        GB/s of a GPU's adapter, or of its part of the box's adapters.
+    fabric
+        The links inside a box; empty if its GPUs are on a switch.
+    sharp
+        Whether the switches of boxes multicast and aggregate; the others only forward.
+    """
+
+    gpus: int
+    inside: int
+    outside: int
+    fabric: Fabric = ()
+    sharp: bool = False
+
+
+PLATFORMS = {
+    "dgx_a100": Platform(8, 300, 25),
+    "dgx_h100": Platform(8, 450, 50, sharp=True),
+    "dgx_h200": Platform(8, 450, 50, sharp=True),
+    "dgx_b200": Platform(8, 900, 50, sharp=True),
+    "gb200_nvl72": Platform(72, 900, 50, sharp=True),
+    "mi250": Platform(16, 50, 16, _MI250_FABRIC),
+    "mi300x": Platform(8, 64, 50, [(*pair, 1) for pair in combinations(range(8), 2)]),
+}
+"""The platforms by their family. A Blackwell GPU has 18 NVLinks, and outside most have a 400 Gb/s adapter."""
 
 
 def dgx_a100(boxes: int, *, rails: int = 1, bandwidth: Values = None, alpha: Values = None) -> Topology:
@@ -79,7 +110,7 @@ def dgx_a100(boxes: int, *, rails: int = 1, bandwidth: Values = None, alpha: Val
     InputError
         If there is no box, or the number of rails or of values is wrong.
     """
-    return platform("dgx_a100", boxes, BOX_GPUS, _A100_BANDWIDTH, bandwidth, alpha, rails=rails)
+    return _platform("dgx_a100", boxes, rails, bandwidth, alpha)
 
 
 def dgx_h100(boxes: int, *, rails: int = 1, bandwidth: Values = None, alpha: Values = None) -> Topology:
@@ -98,7 +129,7 @@ def dgx_h100(boxes: int, *, rails: int = 1, bandwidth: Values = None, alpha: Val
     InputError
         If there is no box, or the number of rails or of values is wrong.
     """
-    return platform("dgx_h100", boxes, BOX_GPUS, H100_BANDWIDTH, bandwidth, alpha, rails=rails, sharp=True)
+    return _platform("dgx_h100", boxes, rails, bandwidth, alpha)
 
 
 def mi250(boxes: int, *, bandwidth: Values = None, alpha: Values = None) -> Topology:
@@ -120,41 +151,180 @@ def mi250(boxes: int, *, bandwidth: Values = None, alpha: Values = None) -> Topo
     InputError
         If there is no box, or the numbers of values are wrong.
     """
-    return platform("mi250", boxes, 16, _MI250_BANDWIDTH, bandwidth, alpha, fabric=_MI250_FABRIC)
+    return _platform("mi250", boxes, 1, bandwidth, alpha)
 
 
-def platform(
-    family: str,
-    boxes: int,
-    gpus: int,
-    defaults: tuple[Fraction, Fraction],
-    bandwidth: Values,
-    alpha: Values,
-    *,
-    rails: int = 1,
-    fabric: Fabric = (),
-    sharp: bool = False,
-) -> Topology:
-    """Return boxes of GPUs; several boxes are joined by one InfiniBand switch per rail.
+def dgx_h200(boxes: int, *, rails: int = 1, bandwidth: Values = None, alpha: Values = None) -> Topology:
+    """Return DGX H200 boxes: the network of `dgx_h100`, whose GPUs have other memory.
+
+    A GPU has 450 GB/s to NVSwitch, which multicasts and aggregates, and 50 GB/s to InfiniBand. Source:
+    NVIDIA, DGX H200 data sheet (NVLink: 900 GB/s bidirectional per GPU; eight 400 Gb/s ConnectX-7).
 
     Parameters
     ----------
-    family, boxes, gpus
-        The name before the colon, the number of boxes, and the number of GPUs in each.
-    defaults, bandwidth, alpha
-        The default bandwidths inside and outside of boxes, and the given values.
-    rails
-        GPU i of each box is on switch i modulo `rails`.
-    fabric
-        The links inside a box; empty if its GPUs are on a switch.
-    sharp
-        Whether the switches of boxes multicast and aggregate; the others only forward.
+    boxes, rails, bandwidth, alpha
+        As in `dgx_a100`.
 
     Raises
     ------
     InputError
         If there is no box, or the number of rails or of values is wrong.
     """
+    return _platform("dgx_h200", boxes, rails, bandwidth, alpha)
+
+
+def dgx_b200(boxes: int, *, rails: int = 1, bandwidth: Values = None, alpha: Values = None) -> Topology:
+    """Return DGX B200 boxes: 8 GPUs each, 900 GB/s to and from an NVSwitch that multicasts and aggregates.
+
+    With more than one box, each GPU also has 50 GB/s to and from InfiniBand. Source: NVIDIA, DGX B200 data
+    sheet (fifth-generation NVLink, 1.8 TB/s bidirectional per GPU; eight 400 Gb/s ConnectX-7).
+
+    Parameters
+    ----------
+    boxes, rails, bandwidth, alpha
+        As in `dgx_a100`.
+
+    Raises
+    ------
+    InputError
+        If there is no box, or the number of rails or of values is wrong.
+
+    Examples
+    --------
+    >>> box = dgx_b200(1)
+    >>> box.num_ranks, box.labels[8:], int(box.egress[0] / 10**9)
+    (8, ('nvswitch0',), 900)
+    """
+    return _platform("dgx_b200", boxes, rails, bandwidth, alpha)
+
+
+def gb200_nvl72(racks: int, *, rails: int = 1, bandwidth: Values = None, alpha: Values = None) -> Topology:
+    """Return GB200 NVL72 racks: 72 GPUs each, 900 GB/s to and from the rack's NVLink switches.
+
+    The nine switch trays count as one switch (``nvswitch0``, ...), which multicasts and aggregates. With more
+    than one rack, each GPU also has 50 GB/s to and from InfiniBand; four GPUs share a tray, so four rails are
+    usual. Source: NVIDIA, GB200 NVL72 data sheet (1.8 TB/s bidirectional per GPU, 130 TB/s per rack) and
+    reference architecture (a 400 Gb/s ConnectX-7 a GPU).
+
+    Parameters
+    ----------
+    racks
+        At least 1.
+    rails
+        As in `dgx_a100`; it divides 72.
+    bandwidth, alpha
+        One for all links, or two: NVLink, InfiniBand. Bytes/s and seconds, exact.
+
+    Raises
+    ------
+    InputError
+        If there is no rack, or the number of rails or of values is wrong.
+    """
+    return _platform("gb200_nvl72", racks, rails, bandwidth, alpha)
+
+
+def mi300x(boxes: int, *, rails: int = 1, bandwidth: Values = None, alpha: Values = None) -> Topology:
+    """Return AMD MI300X boxes: 8 GPUs each, every two joined by an Infinity Fabric link of 64 GB/s.
+
+    With more than one box, each GPU also has 50 GB/s to and from InfiniBand or Ethernet (``ib``). Source:
+    AMD, Instinct MI300X platform data sheet (seven links per GPU, each 128 GB/s bidirectional, 896 GB/s in
+    all); Microsoft, ND MI300X v5 (a 400 Gb/s ConnectX-7 a GPU).
+
+    Parameters
+    ----------
+    boxes
+        At least 1.
+    rails
+        As in `dgx_a100`.
+    bandwidth, alpha
+        One for all links, or two: Infinity Fabric, outside. Bytes/s and seconds, exact.
+
+    Raises
+    ------
+    InputError
+        If there is no box, or the number of rails or of values is wrong.
+
+    Examples
+    --------
+    >>> boxes = mi300x(2)
+    >>> boxes.num_ranks, boxes.num_links, int(boxes.egress[0] / 10**9)  # 7 · 64 + 50
+    (16, 144, 498)
+    """
+    return _platform("mi300x", boxes, rails, bandwidth, alpha)
+
+
+def tpu_v4(*lengths: int, bandwidth: Values = None, alpha: Values = None) -> Topology:
+    """Return a slice of a TPU v4 pod: a 3D torus with 50 GB/s a link each way, six links a chip.
+
+    Real slices wrap only if they consist of 4x4x4 cubes; ``mesh:2x2x1?bandwidth=50GB/s`` is one that doesn't.
+    Slices with twisted wraps are ``twisted_torus``. Source: Jouppi et al., TPU v4: an optically
+    reconfigurable supercomputer for machine learning (ISCA 2023), Table 4 and section 2.
+
+    Parameters
+    ----------
+    *lengths
+        A, B and C, as `topologies.families.grids.torus` takes them.
+    bandwidth, alpha
+        One for all dimensions or one each. Bytes/s and seconds, exact.
+
+    Raises
+    ------
+    InputError
+        If a length is less than 1, there are fewer than two chips, or the number of values is wrong.
+    """
+    return _torus_of_chips(f"tpu_v4:{'x'.join(map(str, lengths))}", lengths, 50, bandwidth, alpha)
+
+
+def tpu_v5p(*lengths: int, bandwidth: Values = None, alpha: Values = None) -> Topology:
+    """Return a slice of a TPU v5p pod: a 3D torus with 100 GB/s a link each way, six links a chip.
+
+    Source: Google Cloud, TPU v5p (1,200 GB/s bidirectional per chip, 3D torus). Wraps are as those of
+    `tpu_v4`.
+
+    Parameters
+    ----------
+    *lengths, bandwidth, alpha
+        As in `tpu_v4`.
+
+    Raises
+    ------
+    InputError
+        As `tpu_v4`.
+    """
+    return _torus_of_chips(f"tpu_v5p:{'x'.join(map(str, lengths))}", lengths, 100, bandwidth, alpha)
+
+
+def trn2(*, bandwidth: Values = None, alpha: Values = None) -> Topology:
+    """Return an AWS Trn2 instance: 16 Trainium2 chips in a 4x4 torus, 128 GB/s a link each way.
+
+    A chip has 1.28 TB/s of NeuronLink-v3, bidirectional: a fifth for each of its four neighbours, the last
+    for the other instances of an UltraServer, which are not here. Source: AWS Neuron documentation, Trn2 and
+    Trainium2 architecture; SemiAnalysis, Trainium2 architecture and networking (2024), for the fifths.
+
+    Parameters
+    ----------
+    bandwidth, alpha
+        One for all links, or one a dimension. Bytes/s and seconds, exact.
+
+    Raises
+    ------
+    InputError
+        If the number of values is wrong.
+    """
+    return _torus_of_chips("trn2", (4, 4), 128, bandwidth, alpha)
+
+
+def _torus_of_chips(
+    name: str, lengths: tuple[int, ...], default: int, bandwidth: Values, alpha: Values
+) -> Topology:
+    """Return a torus whose links carry `default` GB/s, unless a bandwidth is given."""
+    rate = Fraction(default * GIGA) if bandwidth is None else bandwidth
+    return replace(torus(*lengths, bandwidth=rate, alpha=alpha), name=name)
+
+
+def _platform(family: str, boxes: int, rails: int, bandwidth: Values, alpha: Values) -> Topology:
+    """Return boxes of a platform; several are joined by a switch per rail, GPU i is on i modulo `rails`."""
+    gpus, inside_rate, outside_rate, fabric, sharp = PLATFORMS[family]
     name, ranks = _checked_name(family, boxes, gpus), boxes * gpus
     if rails < 1 or gpus % rails:
         allowed = ", ".join(str(count) for count in range(1, gpus + 1) if gpus % count == 0)
@@ -172,7 +342,7 @@ def platform(
         [inside, two_way(adapters, on_rail)],
         bandwidth,
         alpha,
-        default_bandwidth=defaults,
+        default_bandwidth=[Fraction(inside_rate * GIGA), Fraction(outside_rate * GIGA)],
         switches=nvswitches + infiniband,
         hosts=[*np.repeat(np.arange(boxes), gpus).tolist(), *range(len(nvswitches)), *[NONE] * rails],
     )
@@ -214,13 +384,7 @@ def two_way(one: IntArray, other: IntArray) -> Arcs:
 _US = Fraction(1, 10**6)
 
 
-def _bytes_per_second(us_per_mb: int) -> Fraction:
-    return MEGA / (us_per_mb * _US)
-
-
-_NVLINK = _bytes_per_second(46)
-_NVSWITCH = _bytes_per_second(8)
-_INFINIBAND = _bytes_per_second(106)
+_NVLINK, _NVSWITCH, _INFINIBAND = (MEGA / (us_per_mb * _US) for us_per_mb in (46, 8, 106))
 _PCIE = Fraction(13 * 10**9)
 
 _NVLINK_ALPHA = Fraction(7, 10) * _US
@@ -259,14 +423,15 @@ def dgx1(*, bandwidth: Values = None, alpha: Values = None) -> Topology:
     >>> machine.num_ranks, machine.num_links, float(machine.bandwidth[0] / 10**9)
     (8, 48, 21.73913043478261)
     """
-    name = "dgx1"
     return assemble(
-        name,
-        BOX_GPUS,
-        [_fabric_of_boxes(_DGX1_FABRIC, 1, BOX_GPUS)],
-        per_class(f"topology {name}: bandwidth", bandwidth, [_NVLINK]),
-        per_class(f"topology {name}: alpha", alpha, [_NVLINK_ALPHA]),
-        hosts=[0] * BOX_GPUS,
+        "dgx1",
+        8,
+        [_fabric_of_boxes(_DGX1_FABRIC, 1, 8)],
+        bandwidth,
+        alpha,
+        default_bandwidth=[_NVLINK],
+        default_alpha=[_NVLINK_ALPHA],
+        hosts=[0] * 8,
     )
 
 
@@ -292,7 +457,7 @@ def ndv2(boxes: int, *, bandwidth: Values = None, alpha: Values = None) -> Topol
         If there is no box, or the numbers of values are wrong.
     """
     inside = _NVLINK, _NVLINK_ALPHA
-    return _on_adapters("ndv2", boxes, BOX_GPUS, BOX_GPUS, inside, bandwidth, alpha, _DGX1_FABRIC)
+    return _on_adapters("ndv2", boxes, 8, 8, inside, bandwidth, alpha, _DGX1_FABRIC)
 
 
 def dgx2(boxes: int, *, bandwidth: Values = None, alpha: Values = None) -> Topology:
@@ -330,7 +495,8 @@ def _on_adapters(
     Parameters
     ----------
     family, boxes, gpus, bandwidth, alpha, fabric
-        As in `platform`.
+        The name before the colon, the numbers of boxes and of GPUs in each, the given values, the links
+        inside a box (none if its GPUs are on a switch).
     sharing
         Number of GPUs on each adapter.
     defaults
@@ -350,8 +516,10 @@ def _on_adapters(
             two_way(wired, first + wired // sharing),
             two_way(first + adapters, np.full(len(adapters), first + len(adapters))),
         ],
-        per_class(f"topology {name}: bandwidth", bandwidth, [defaults[0], _PCIE, _INFINIBAND]),
-        per_class(f"topology {name}: alpha", alpha, [defaults[1], _PCIE_ALPHA, _INFINIBAND_ALPHA]),
+        bandwidth,
+        alpha,
+        default_bandwidth=[defaults[0], _PCIE, _INFINIBAND],
+        default_alpha=[defaults[1], _PCIE_ALPHA, _INFINIBAND_ALPHA],
         switches=[*nvswitches, *(f"nic{i}" for i in adapters), *infiniband],
         hosts=[
             *box.tolist(),

@@ -23,10 +23,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from itertools import product
 
 import numpy as np
 
-from tutti.topologies.assembly import at_least, check_size
+from tutti.topologies.assembly import at_least, check_size, product_links
 from tutti.topologies.errors import InputError, listed
 from tutti.topologies.exact import INT64_MAX, Int64Array, Rationals, frozen, offsets_of
 from tutti.topologies.topology import Topology
@@ -197,39 +198,27 @@ def _product(name: str, factors: Sequence[Topology]) -> Topology:
     ranks = math.prod(factor.num_ranks for factor in factors)
     links = sum(factor.num_links * (ranks // factor.num_ranks) for factor in factors)
     check_size(name, ranks, links)
-    source, target, origin = _product_links(factors, ranks)
+    arcs, origins, before = [], [], 0
+    for factor in factors:
+        ends = (factor.source.astype(np.int64), factor.target.astype(np.int64))
+        arcs.append((factor.num_ranks, ends))
+        # Each link of the product copies one of all factors' list.
+        own = np.arange(before, before + factor.num_links)
+        origins.append(np.tile(own, ranks // factor.num_ranks))
+        before += factor.num_links
+    source, target = (np.concatenate(parts) for parts in zip(*product_links(arcs), strict=True))
+    origin = np.concatenate(origins)
     order = np.argsort(source, kind="stable")
     return Topology(
         name=name,
         num_ranks=ranks,
-        labels=_tuples([factor.labels for factor in factors]),
+        labels=tuple(".".join(labels) for labels in product(*(factor.labels for factor in factors))),
         source=source[order].astype(np.int32),
         target=target[order].astype(np.int32),
         bandwidth=_joined([factor.bandwidth for factor in factors]).take(origin[order]).reduced,
         alpha=_joined([factor.alpha for factor in factors]).take(origin[order]).reduced,
         nominal_degree=_nominal_degree(factors),
     )
-
-
-def _product_links(factors: Sequence[Topology], ranks: int) -> tuple[Int64Array, Int64Array, Int64Array]:
-    """Return the ends of all links, by dimension, and the link of all factors' list that each copies."""
-    sources, targets, origins = [], [], []
-    stride, before = ranks, 0
-    for factor in factors:
-        block, stride = stride, stride // factor.num_ranks
-        corners = np.add.outer(np.arange(0, ranks, block), np.arange(stride)).reshape(-1, 1)
-        sources.append((corners + factor.source.astype(np.int64) * stride).reshape(-1))
-        targets.append((corners + factor.target.astype(np.int64) * stride).reshape(-1))
-        origins.append(np.tile(np.arange(before, before + factor.num_links), len(corners)))
-        before += factor.num_links
-    return np.concatenate(sources), np.concatenate(targets), np.concatenate(origins)
-
-
-def _tuples(labels: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    names = list(labels[0])
-    for further in labels[1:]:
-        names = [f"{name}.{label}" for name in names for label in further]
-    return tuple(names)
 
 
 def _joined(vectors: Sequence[Rationals]) -> Rationals:

@@ -2,7 +2,6 @@
 
 `shortest_paths` has hops, α and routes; `max_flow` has minimum cuts, too; `strength` counts the spanning
 trees that fit. `symmetry` and `isomorphism` find automorphisms and their orbits. `grid_structure` recognizes
-products of lines, `description` lists the facts about a network, and `heaps` (with a counting sort) serves
-kernels. Nothing here knows of trees, schedules or families; `topologies.trees` and everything above build on
-it.
+products of lines, and `heaps` (with a counting sort) serves kernels. Nothing here knows of trees, schedules
+or families; `topologies.trees` and everything above build on it.
 """

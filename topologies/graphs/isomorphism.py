@@ -24,14 +24,12 @@ import numpy as np
 from tutti.topologies.errors import NoSchedule
 from tutti.topologies.exact import Int32Array, Int64Array, IntArray, frozen
 from tutti.topologies.graphs.symmetry import (
-    MARK,
+    Refinement,
     UInt64Array,
     automorphisms,
     link_kinds,
     link_permutation,
-    mixed,
-    node_kinds,
-    refine,
+    smallest_cell,
 )
 from tutti.topologies.topology import Topology
 from tutti.topologies.transforms import transpose
@@ -127,28 +125,15 @@ def _values(topology: Topology) -> list[tuple[object, ...]]:
     ]
 
 
-class _Side:
-    """One of the two networks, prepared for refinement."""
-
-    def __init__(self, topology: Topology) -> None:
-        self.topology = topology
-        self.classes = np.array([mixed(np.uint64(kind)) for kind in link_kinds(topology)], np.uint64)
-
-    @property
-    def start(self) -> UInt64Array:
-        """The initial colours of nodes, by their kinds."""
-        return np.array([mixed(np.uint64(kind)) for kind in node_kinds(self.topology)], np.uint64)
-
-
 class _IsomorphismSearch:
     """A depth-first search for the images of the nodes that are individualized in the first network."""
 
     def __init__(self, one: Topology, other: Topology, effort: int) -> None:
-        self.one, self.other, self.effort = _Side(one), _Side(other), effort
+        self.one, self.other, self.effort = Refinement(one), Refinement(other), effort
 
     def found(self) -> Int32Array | None:
         """Return an isomorphism, or None if there is none."""
-        mine, theirs = (self._refined(side, side.start) for side in (self.one, self.other))
+        mine, theirs = (self._checked(side).refined(side.kinds) for side in (self.one, self.other))
         if not np.array_equal(np.sort(mine), np.sort(theirs)):
             return None
         pending: list[Iterator[tuple[UInt64Array, UInt64Array]]] = [iter([(mine, theirs)])]
@@ -171,16 +156,14 @@ class _IsomorphismSearch:
         self, mine: UInt64Array, theirs: UInt64Array, depth: int
     ) -> Iterator[tuple[UInt64Array, UInt64Array]]:
         """Yield the colours of both networks after a node, and each possible image, is individualized."""
-        values, counts = np.unique(mine, return_counts=True)
-        colour = values[np.argmin(np.where(counts > 1, counts, len(mine) + 1))]
-        node = int(np.flatnonzero(mine == colour)[0])
-        after = self._individualized(self.one, mine, node, depth)
+        colour, cell = smallest_cell(mine)
+        after = self._checked(self.one).individualized(mine, int(cell[0]), depth)
         profile = np.sort(after)
         failed: set[int] = set()
         for image in np.flatnonzero(theirs == colour).tolist():
             if depth == 1 and failed and int(self._orbits[image]) in failed:
                 continue
-            mapped = self._individualized(self.other, theirs, image, depth)
+            mapped = self._checked(self.other).individualized(theirs, image, depth)
             if np.array_equal(np.sort(mapped), profile):
                 yield after, mapped
             if depth == 1:
@@ -189,17 +172,12 @@ class _IsomorphismSearch:
     @cached_property
     def _orbits(self) -> Int64Array:
         """The least node in the orbit of each, under known automorphisms of the other network."""
-        return automorphisms(self.other.topology, self.effort).node_orbits.astype(np.int64)
+        left = self.effort - self.one.looked - self.other.looked
+        return automorphisms(self.other.topology, left).node_orbits.astype(np.int64)
 
-    def _individualized(self, side: _Side, colours: UInt64Array, node: int, depth: int) -> UInt64Array:
-        marked = colours.copy()
-        marked[node] = mixed(np.uint64(MARK + depth))
-        return self._refined(side, marked)
-
-    def _refined(self, side: _Side, colours: UInt64Array) -> UInt64Array:
-        if self.effort <= 0:
+    def _checked(self, side: Refinement) -> Refinement:
+        """Return one of the two sides, unless the effort is spent."""
+        if self.one.looked + self.other.looked >= self.effort:
             names = f"{self.one.topology.name} and {self.other.topology.name}"
             raise NoSchedule(f"whether {names} are isomorphic could not be decided with the allowed effort")
-        refined, rounds = refine(colours, side.topology.source, side.topology.target, side.classes)
-        self.effort -= (rounds + 1) * side.topology.num_links
-        return refined
+        return side

@@ -162,7 +162,12 @@ class DinicNetwork:
 
     def clear(self) -> None:
         """Reset the flow to zero; the sources stay."""
-        _check_total(self._capacity)
+        # In two halves, so that the check itself can't overflow.
+        half = 32
+        low = int((self._capacity & ((1 << half) - 1)).sum())
+        total = (int((self._capacity >> half).sum()) << half) + low
+        if total > INT64_MAX:
+            raise InputError(f"flow capacities add up to {total}; their sum must fit 64 bits")
         self._residual[:] = 0
         self._residual[self._slots.forward] = self._capacity
 
@@ -239,14 +244,6 @@ def _check_ends(source: int, sink: int, num_nodes: int) -> None:
         )
 
 
-def _check_total(capacities: Int64Array) -> None:
-    """Refuse capacities whose sum could overflow (in two halves, so that the check itself can't overflow)."""
-    half = 32
-    total = (int((capacities >> half).sum()) << half) + int((capacities & ((1 << half) - 1)).sum())
-    if total > INT64_MAX:
-        raise InputError(f"flow capacities add up to {total}; their sum must fit 64 bits")
-
-
 @kernel(light=1)
 def arc_slots(tails, heads, num_nodes):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201
     """Arrange arcs and their reverses by tail: first slot of each node, other end, twin slot, arc's slot."""
@@ -297,18 +294,6 @@ def _levels(first, other, twin, residual, sources, level, queue, sink):  # type:
     return found
 
 
-@kernel
-def _augment(twin, residual, path, limit):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
-    """Push as much as fits, at most `limit`, along a path of slots walked from the sink to a source."""
-    amount = limit
-    for slot in path:
-        amount = min(amount, residual[twin[slot]])
-    for slot in path:
-        residual[twin[slot]] -= amount
-        residual[slot] += amount
-    return amount
-
-
 @kernel(light=1)
 def push_flow(first, other, twin, residual, sources, level, sink, limit):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201
     """Dinic's algorithm from the sink backwards; invariant: flow balances except at sources and sink."""
@@ -320,7 +305,14 @@ def push_flow(first, other, twin, residual, sources, level, sink, limit):  # typ
         node, depth = sink, 0
         while current[sink] < first[sink + 1] and pushed < limit:
             if sources[node]:
-                pushed += _augment(twin, residual, path[:depth], limit - pushed)
+                # Push as much as fits along the path, whose slots were walked from the sink to a source.
+                amount = limit - pushed
+                for step in path[:depth]:
+                    amount = min(amount, residual[twin[step]])
+                for step in path[:depth]:
+                    residual[twin[step]] -= amount
+                    residual[step] += amount
+                pushed += amount
                 node, depth = sink, 0
                 continue
             slot = current[node]

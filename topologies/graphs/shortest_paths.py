@@ -1,8 +1,9 @@
 """Distances between nodes, shortest-path trees and shortest routes. Ranks and switches forward equally.
 
-There are three searches. `breadth_first` is a kernel for hops. `shortest_tree` is a kernel of Dijkstra's
-algorithm for integer or float lengths of the links. `nearest_first` is Dijkstra's algorithm for lengths of
-any type, in which only some nodes forward and which stops when its caller does. Each says how it breaks ties.
+There are three searches. `topologies.topology.breadth_first` is a kernel for hops. `shortest_tree` is a
+kernel of Dijkstra's algorithm for integer or float lengths of the links. `nearest_first` is Dijkstra's
+algorithm for lengths of any type, in which only some nodes forward and which stops when its caller does. Each
+says how it breaks ties.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tutti.topologies.errors import InputError, NoSchedule
-from tutti.topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, IntArray, offsets_of
+from tutti.topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, offsets_of
 from tutti.topologies.graphs.heaps import sift_down, sift_up
 from tutti.topologies.kernels import kernel
-from tutti.topologies.topology import Incidence, Topology
+from tutti.topologies.topology import Incidence, Neighbours, Topology, breadth_first
 
 UNREACHABLE = -1
 """The distance where there is no path, which is possible only from or to switches."""
@@ -119,55 +120,14 @@ def _as_nodes(topology: Topology, sources: Sequence[int] | Int64Array | None) ->
     return np.ascontiguousarray(sources, dtype=np.int64)
 
 
-class Neighbours(NamedTuple):
-    """The nodes that each node leads to: those of node v are heads[offsets[v] : offsets[v + 1]]."""
-
-    offsets: Int64Array
-    heads: Int32Array
-
-    @classmethod
-    def of(cls, tails: IntArray, heads: IntArray, num_nodes: int) -> Neighbours:
-        """Return the neighbours in a graph of arcs, in the order of the arcs."""
-        offsets = offsets_of(np.bincount(tails, minlength=num_nodes))
-        return cls(offsets, heads[np.argsort(tails, kind="stable")].astype(np.int32))
-
-
+@kernel(light=1)
 def hops_from_each(graph: Neighbours, sources: Int64Array) -> Int32Array:
     """Return the hops from each source to each node, (sources, nodes); -1 where there is no path."""
     hops = np.empty((len(sources), len(graph.offsets) - 1), np.int32)
-    _count_hops(graph, sources, hops)
-    return hops
-
-
-@kernel(light=1)
-def _count_hops(graph: Neighbours, sources: Int64Array, hops: Int32Array) -> None:
-    """Set every row of hops to the distances from its source."""
     queue = np.empty(hops.shape[1], np.int32)
     for row in range(len(sources)):
         breadth_first(graph, sources[row : row + 1], hops[row], queue)
-
-
-@kernel(light=1)
-def breadth_first(graph: Neighbours, sources: Int64Array, hops: Int32Array, queue: Int32Array) -> None:
-    """Set hops[v] to the distance from the nearest of the sources to node v, -1 where there is no path.
-
-    `queue` (nodes,) receives the nodes found, in the order of their distance. If `graph` has the tails of
-    in-links, the distances are those to the sources.
-    """
-    hops[:] = -1
-    first, found = 0, len(sources)
-    for index in range(found):
-        hops[sources[index]] = 0
-        queue[index] = sources[index]
-    while first < found < len(hops):
-        node = queue[first]
-        first += 1
-        for position in range(graph.offsets[node], graph.offsets[node + 1]):
-            head = graph.heads[position]
-            if hops[head] < 0:
-                hops[head] = hops[node] + 1
-                queue[found] = head
-                found += 1
+    return hops
 
 
 class Adjacency(NamedTuple):

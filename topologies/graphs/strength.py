@@ -31,7 +31,6 @@ sequence), so each search starts from the last one's parts.
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
@@ -40,9 +39,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tutti.topologies.errors import InputError
-from tutti.topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, frozen
+from tutti.topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, frozen, summed_pairs
 from tutti.topologies.graphs.max_flow import ResidualArcs, push_flow, slots_of
 from tutti.topologies.kernels import kernel
+from tutti.topologies.topology import Neighbours, breadth_first
 
 _MOST_CAPACITY = INT64_MAX >> 2
 """Largest sum of all scaled capacities and pebbles. It leaves room for sums in 64 bits."""
@@ -111,12 +111,9 @@ def undirected(num_nodes: int, tails: npt.ArrayLike, heads: npt.ArrayLike, capac
     """
     one, other = np.asarray(tails, dtype=np.int64), np.asarray(heads, dtype=np.int64)
     apart = one != other
-    one, other, amounts = one[apart], other[apart], np.asarray(capacity, dtype=np.int64)[apart]
-    keys, place = np.unique(np.minimum(one, other) * num_nodes + np.maximum(one, other), return_inverse=True)
-    total = np.zeros(len(keys), dtype=np.int64)
-    np.add.at(total, place, amounts)
-    ends = np.stack(np.divmod(keys, num_nodes)).astype(np.int32)
-    return Graph(num_nodes, np.ascontiguousarray(ends[:, total > 0]), total[total > 0])
+    ends = np.sort(np.stack([one, other])[:, apart], axis=0)
+    low, high, total = summed_pairs(num_nodes, *ends, np.asarray(capacity, dtype=np.int64)[apart])
+    return Graph(num_nodes, np.stack([low, high])[:, total > 0].copy(), total[total > 0])
 
 
 def strength(graph: Graph) -> Strength:
@@ -142,7 +139,10 @@ def strength(graph: Graph) -> Strength:
         value = Fraction(int(coarse.capacity.sum()), coarse.num_nodes - 1)
         finer = orient(coarse, value).tight
         numbers = np.unique(finer, return_inverse=True)[1].astype(np.int32)
-        if numbers.max() + 1 in (1, coarse.num_nodes) or _ratio(coarse, numbers) == value:
+        parts = int(numbers.max()) + 1
+        between: BoolArray = numbers[coarse.ends[0]] != numbers[coarse.ends[1]]
+        crossing = int(coarse.capacity[between].sum())
+        if parts in (1, coarse.num_nodes) or Fraction(crossing, parts - 1) == value:
             return Strength(value, frozen(part, np.int32))
         part = numbers[part]
 
@@ -208,32 +208,17 @@ def orient(graph: Graph, rate: Fraction, root: int | None = None) -> Orientation
     return Orientation(forward, backward, residual[slot[len(new) :]], tight)
 
 
-def _nearest_first(graph: Graph) -> Int64Array:
-    """Return the nodes by hops from the first, so that each is next to an earlier one."""
+def _nearest_first(graph: Graph) -> Int32Array:
+    """Return the nodes that the first one reaches, by hops, so that each is next to an earlier one."""
     tails, heads = np.concatenate([graph.ends, graph.ends[::-1]], axis=1)
-    by_tail = np.argsort(tails, kind="stable")
-    first = np.searchsorted(tails[by_tail], np.arange(graph.num_nodes + 1)).tolist()
-    other, seen = heads[by_tail].tolist(), [False] * graph.num_nodes
-    seen[0] = True
-    queue, order = deque([0]), []
-    while queue:
-        node = queue.popleft()
-        order.append(node)
-        for after in other[first[node] : first[node + 1]]:
-            if not seen[after]:
-                seen[after] = True
-                queue.append(after)
-    return np.array(order, dtype=np.int64)
+    hops, order = np.empty((2, graph.num_nodes), np.int32)
+    breadth_first(Neighbours.of(tails, heads, graph.num_nodes), np.zeros(1, np.int64), hops, order)
+    return order[: np.count_nonzero(hops >= 0)]
 
 
 def connected(graph: Graph) -> bool:
     """Return whether the graph is connected."""
     return len(_nearest_first(graph)) == graph.num_nodes
-
-
-def _ratio(graph: Graph, part: Int32Array) -> Fraction:
-    between: BoolArray = part[graph.ends[0]] != part[graph.ends[1]]
-    return Fraction(int(graph.capacity[between].sum()), int(part.max()))
 
 
 @kernel(light=4)

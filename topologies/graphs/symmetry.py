@@ -40,7 +40,7 @@ import numpy.typing as npt
 from tutti.topologies.components import components
 from tutti.topologies.exact import Int32Array, Int64Array, IntArray, frozen
 from tutti.topologies.graphs.grid_structure import hosts_of
-from tutti.topologies.kernels import kernel
+from tutti.topologies.kernels import kernel, leaf
 from tutti.topologies.topology import Topology
 
 
@@ -192,7 +192,7 @@ _FIRST = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)
 
 
-@kernel
+@leaf
 def mixed(value: np.uint64) -> np.uint64:
     """Scramble 64 bits (the finalizer of splitmix64; a bijection)."""
     value = (value ^ (value >> np.uint64(30))) * _FIRST
@@ -247,8 +247,51 @@ def _distinct(colours: UInt64Array) -> int:
 _LONGEST_BASE = 256
 """Most nodes that are individualized. The search is recursive, and only very symmetric networks need more."""
 
-MARK = 1 << 32
+_MARK = 1 << 32
 """Number that is hashed to the colour of the first individualized node; later nodes use the next numbers."""
+
+
+class Refinement:
+    """The colours of one network's nodes, by refinement.
+
+    Parameters
+    ----------
+    topology
+        The network.
+
+    Attributes
+    ----------
+    looked
+        The number of links that refinements have looked at, over all rounds.
+    classes
+        uint64, shape (links,): the class of each link.
+    kinds
+        uint64, shape (nodes,): the colours by the nodes' kinds, before any refinement.
+    """
+
+    def __init__(self, topology: Topology) -> None:
+        self.topology, self.looked = topology, 0
+        self.classes = np.array([mixed(np.uint64(kind)) for kind in link_kinds(topology)], np.uint64)
+        self.kinds = np.array([mixed(np.uint64(kind)) for kind in node_kinds(topology)], np.uint64)
+
+    def refined(self, colours: UInt64Array) -> UInt64Array:
+        """Return the colours, refined."""
+        refined, rounds = refine(colours, self.topology.source, self.topology.target, self.classes)
+        self.looked += (rounds + 1) * self.topology.num_links
+        return refined
+
+    def individualized(self, colours: UInt64Array, node: int, depth: int) -> UInt64Array:
+        """Return the colours after a node has one of its own, the `depth`-th such node."""
+        marked = colours.copy()
+        marked[node] = mixed(np.uint64(_MARK + depth))
+        return self.refined(marked)
+
+
+def smallest_cell(colours: UInt64Array) -> tuple[np.uint64, Int64Array]:
+    """Return the colour of a smallest class of several nodes, and its nodes; none if all colours differ."""
+    values, counts = np.unique(colours, return_counts=True)
+    colour = values[np.argmin(np.where(counts > 1, counts, len(colours) + 1))]
+    return colour, np.flatnonzero(colours == colour) if len(values) < len(colours) else np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -282,9 +325,20 @@ class AutomorphismSearch:
     whole: bool = False
     nodes: list[Int32Array] = field(default_factory=list)
     links: list[Int32Array] = field(default_factory=list)
-    _classes: UInt64Array = field(init=False)
-    _root: UInt64Array = field(init=False)
     _least: tuple[int, int] = field(init=False)
+
+    @cached_property
+    def _colours(self) -> Refinement:
+        return Refinement(self.topology)
+
+    @cached_property
+    def _root(self) -> UInt64Array:
+        """The colours before a node is individualized."""
+        return self._colours.refined(self._colours.kinds)
+
+    @property
+    def _spent(self) -> bool:
+        return self._colours.looked >= self.effort
 
     def offer(self, permutations: Iterable[IntArray]) -> None:
         """Keep the permutations that are automorphisms."""
@@ -293,12 +347,10 @@ class AutomorphismSearch:
 
     def run(self) -> None:
         """Search until every orbit is as large as its colour class, all is tried, or the effort is spent."""
-        self._classes = np.array([mixed(np.uint64(kind)) for kind in link_kinds(self.topology)], np.uint64)
-        kinds = np.array([mixed(np.uint64(kind)) for kind in node_kinds(self.topology)], np.uint64)
-        self._root = self._refined(kinds)
-        ends = np.stack([self._root[self.topology.source], self._root[self.topology.target], self._classes])
-        self._least = len(np.unique(self._root)), np.unique(ends, axis=1).shape[1]
-        base = [] if self._complete() else self._base(self._root)
+        root, classes = self._root, self._colours.classes
+        ends = np.stack([root[self.topology.source], root[self.topology.target], classes])
+        self._least = len(np.unique(root)), np.unique(ends, axis=1).shape[1]
+        base = [] if self._complete() else self._base(root)
         depths = range(len(base))
         for depth in reversed(depths) if self.whole else depths:  # those that fix most help earlier levels
             if not self._complete():
@@ -314,16 +366,6 @@ class AutomorphismSearch:
         self.links.append(links)
         return True
 
-    def _refined(self, colours: UInt64Array) -> UInt64Array:
-        refined, rounds = refine(colours, self.topology.source, self.topology.target, self._classes)
-        self.effort -= (rounds + 1) * self.topology.num_links
-        return refined
-
-    def _individualized(self, colours: UInt64Array, node: int, depth: int) -> UInt64Array:
-        marked = colours.copy()
-        marked[node] = mixed(np.uint64(MARK + depth))
-        return self._refined(marked)
-
     def _complete(self) -> bool:
         if self.whole or not self.nodes:
             return False
@@ -334,15 +376,12 @@ class AutomorphismSearch:
     def _base(self, colours: UInt64Array) -> list[_Level]:
         """Return the levels of a base, always individualizing in the smallest class of several nodes."""
         levels: list[_Level] = []
-        while self.effort > 0 and len(levels) < _LONGEST_BASE:
-            values, counts = np.unique(colours, return_counts=True)
-            if len(values) == len(colours):
+        while not self._spent and len(levels) < _LONGEST_BASE:
+            colour, cell = smallest_cell(colours)
+            if not len(cell):
                 break
-            colour = values[np.argmin(np.where(counts > 1, counts, len(colours) + 1))]
-            cell = np.flatnonzero(colours == colour)
-            node = int(cell[0])
-            after = self._individualized(colours, node, len(levels))
-            levels.append(_Level(node, cell, colour, after, np.sort(after)))
+            after = self._colours.individualized(colours, int(cell[0]), len(levels))
+            levels.append(_Level(int(cell[0]), cell, colour, after, np.sort(after)))
             colours = after
         return levels
 
@@ -355,7 +394,7 @@ class AutomorphismSearch:
         for image in level.cell[1:].tolist():
             if orbits[image] == orbits[level.node] or int(orbits[image]) in tried:
                 continue
-            if self.effort <= 0:
+            if self._spent:
                 return
             if next(self._completions(base, depth, before, image), None) is None:
                 tried.add(int(orbits[image]))
@@ -372,9 +411,9 @@ class AutomorphismSearch:
         self, base: list[_Level], depth: int, colours: UInt64Array, image: int
     ) -> Iterator[Int32Array]:
         """Yield automorphisms that take base node `depth` to `image`, given the earlier images."""
-        if self.effort <= 0:
+        if self._spent:
             return
-        after = self._individualized(colours, image, depth)
+        after = self._colours.individualized(colours, image, depth)
         if not np.array_equal(np.sort(after), base[depth].profile):
             return
         if depth + 1 == len(base):

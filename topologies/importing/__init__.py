@@ -2,9 +2,8 @@
 
 Read `machine` first: the GPUs, switches and adapters of one host, the devices that are left out, and how
 several such hosts become a network. `nccl` reads NCCL's and RCCL's topology XML, `nvidia_smi` the matrix of
-``nvidia-smi topo -m``, and `amd_smi` the tables of AMD's tools. `formats` names these formats for
-`topologies.text`. Guesses are listed in `Topology.notes`.
+``nvidia-smi topo -m``, and `amd_smi` the tables of AMD's tools. Guesses are listed in `Topology.notes`.
 
-A file that a text names by its path alone is read by `network_files`: node-link JSON, the `graphs` that
-networkx writes, and the networks of `astra_sim`.
+`formats` names these formats for `topologies.text`, and reads the files that are named by their path alone:
+node-link JSON, the `graphs` that networkx writes, and the networks of ASTRA-sim.
 """

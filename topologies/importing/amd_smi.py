@@ -44,9 +44,13 @@ _TITLES = (
 _NUMA = re.compile(r"GPU\[? ?([0-9]{1,4})\]?\s*:\s*\(Topology\) Numa Node:\s*(-?[0-9]{1,4})")
 _NAME = re.compile(r"GPU[0-9]{1,4}|[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F]")
 _SELF = ("0", "SELF", "X", "N/A")
-_TYPES = ("XGMI", "PCIE")
-_WHOLE = re.compile(r"[0-9]{1,6}")
 _RANGE = re.compile(r"([0-9]{1,8})(?:-([0-9]{1,8}))?")
+_TABLES = {
+    "type": ("the table of link types", re.compile("XGMI|PCIE")),
+    "hops": ("the table of hops", re.compile("[0-9]{1,6}|N/A")),
+    "bandwidth": ("the table of bandwidths", re.compile(f"{_RANGE.pattern}|N/A")),
+}
+"""What errors call each table, and the pattern of its cells."""
 _XGMI, _PCIE, _NIC = Fraction(48 * GIGA), Fraction(48 * GIGA), Fraction(50 * GIGA)
 """Default bytes/s of one Infinity Fabric link, of PCIe and of an adapter: the values of an MI300X."""
 _CPUS = Fraction(16 * GIGA)
@@ -122,7 +126,7 @@ def _add_fabric(tables: _Tables, machine: Machine, xgmi: Fraction, *, given: boo
         known = Fraction(int(match[2] or match[1]) * MEGA) if match else Fraction(0)
         told, guessed = told + (known > 0 and not given), guessed + (not known and not given)
         speed = known if known and not given else xgmi
-        machine.cables.extend(Cable(*ends, speed, fabric=True) for ends in ((one, other), (other, one)))
+        machine.join(one, other, speed)
     if "hops" not in tables.cells:
         machine.notes.append(
             "the file has no hops, so any two GPUs of type XGMI are taken to be linked directly"
@@ -155,29 +159,27 @@ def _add_cpus(tables: _Tables, machine: Machine, pcie: Fraction) -> None:
         )
     cpus = []
     for node in dict.fromkeys(nodes.values()):
-        machine.devices.append(Device(DeviceKind.CPU, f"cpu{node}"))
-        cpus.append(len(machine.devices) - 1)
+        cpus.append(machine.add(Device(DeviceKind.CPU, f"cpu{node}")))
         machine.cables.extend(Cable(cpus[-1], gpu, pcie) for gpu in gpus if nodes[gpu] == node)
     machine.cables.extend(Cable(*pair, _CPUS) for pair in combinations(cpus, 2))
 
 
-def _title(line: str) -> tuple[int, str] | None:
-    """Return where a title begins in a line, and the table that it belongs to."""
+def _title(line: str) -> tuple[int | None, str]:
+    """Return where a title begins in a line, or None, and the table that it belongs to."""
     for table, title in _TITLES:
         if match := title.search(line):
             return match.start(), table
-    return None
-
-
-def _title_at(line: str) -> int | None:
-    found = _title(line)
-    return found and found[0]
+    return None, ""
 
 
 def _read(text: str, where: str) -> _Tables:
     """Return the tables in a text; if there are several streams with tags, the first."""
     lines = plain_lines(text)
-    found = [stream for stream in streams(lines, _title_at) if any(_of_types(line.text) for line in stream)]
+    found = [
+        stream
+        for stream in streams(lines, lambda line: _title(line)[0])
+        if any(_title(line.text)[1] == "type" for line in stream)
+    ]
     if not found:
         raise InputError(
             f"{where}: no table of rocm-smi --showtopo (Link Type between two GPUs) or amd-smi topology "
@@ -194,21 +196,16 @@ def _read(text: str, where: str) -> _Tables:
     return tables
 
 
-def _of_types(line: str) -> bool:
-    found = _title(line)
-    return found is not None and found[1] == "type"
-
-
 def _blocks(lines: list[LogLine]) -> Iterator[tuple[str, list[LogLine]]]:
     """Yield the lines between two titles, with the table of the first title."""
     table, block = "", list[LogLine]()
     for line in lines:
-        title = _title(line.text)
-        if title is None:
+        at, title = _title(line.text)
+        if at is None:
             block.append(line)
         else:
             yield table, block
-            table, block = title[1], []
+            table, block = title, []
     yield table, block
 
 
@@ -235,37 +232,24 @@ def _add_table(tables: _Tables, table: str, block: list[LogLine], where: str) ->
     missing = next((name for name in names if name not in rows), None)
     if not names or missing is not None:
         raise InputError(
-            f"{where}: {_what(table)} has {'no row ' + missing if missing else 'no head of GPUs'}"
+            f"{where}: {_TABLES[table][0]} has {'no row ' + missing if missing else 'no head of GPUs'}"
         )
     if table in tables.cells or (tables.names and tables.names != names):
-        raise InputError(f"{where}: {_what(table)} occurs twice, or has other GPUs than the first table")
+        what = _TABLES[table][0]
+        raise InputError(f"{where}: {what} occurs twice, or has other GPUs than the first table")
     tables.names, tables.cells[table] = names, rows
-
-
-def _what(table: str) -> str:
-    return {"type": "the table of link types", "hops": "the table of hops"}.get(
-        table, "the table of bandwidths"
-    )
 
 
 def _check(tables: _Tables, where: str) -> None:
     """Refuse cells that can't be read, and tables that are not symmetric."""
-    for table in ("type", "hops", "bandwidth"):
+    for table, (what, known) in _TABLES.items():
         for one in range(len(tables.names)) if table in tables.cells else ():
             for other in range(len(tables.names)):
                 cell = tables.cell(table, one, other)
                 pair = f"{tables.names[one]} and {tables.names[other]}"
                 if one == other and cell.upper() not in _SELF:
-                    raise InputError(
-                        f"{where}: {_what(table)} has {cell[:SHOWN]!r} for {tables.names[one]} itself"
-                    )
-                if one != other and not _is_cell(table, cell):
-                    raise InputError(f"{where}: {_what(table)} has {cell[:SHOWN]!r} for {pair}")
+                    raise InputError(f"{where}: {what} has {cell[:SHOWN]!r} for {tables.names[one]} itself")
+                if one != other and not known.fullmatch(cell):
+                    raise InputError(f"{where}: {what} has {cell[:SHOWN]!r} for {pair}")
                 if one != other and cell != tables.cell(table, other, one):
-                    raise InputError(f"{where}: {pair} are not the same in both directions in {_what(table)}")
-
-
-def _is_cell(table: str, cell: str) -> bool:
-    if table == "type":
-        return cell in _TYPES
-    return cell == "N/A" or (_WHOLE if table == "hops" else _RANGE).fullmatch(cell) is not None
+                    raise InputError(f"{where}: {pair} are not the same in both directions in {what}")

@@ -65,7 +65,10 @@ def from_graphml(text: str, where: str) -> Document:
         key = {"key": int(number) if _INTEGER.fullmatch(number) else number} if number else {}
         ends = {"source": edge.text("source"), "target": edge.text("target")}
         edges.append({**_data(edge, keys), **ends, **key})
-    nodes = [_labelled({**_data(node, keys), "id": node.text("id")}) for node in _each(graph, "node")]
+    nodes = [{**_data(node, keys), "id": node.text("id")} for node in _each(graph, "node")]
+    for node in nodes:
+        if not str(node.get("label", "label")).strip():
+            del node["label"]
     directed = graph.attributes.get("edgedefault", "undirected") == "directed"
     data = _data(graph, keys)
     known = {key: data[key] for key in ("name", "nominal_degree") if key in data}
@@ -105,11 +108,6 @@ def _typed(text: str, kind: str) -> Any:
         with suppress(InputError):
             return exact_number(text.strip())
     return text
-
-
-def _labelled(node: dict[str, Any]) -> dict[str, Any]:
-    """Return a node without its label if that is empty."""
-    return {key: value for key, value in node.items() if key != "label" or str(value).strip()}
 
 
 def from_gml(text: str, where: str) -> Document:

@@ -135,6 +135,20 @@ class Machine:
     notes: list[str]
     cpus_by: str = "NCCL's number for their model"
 
+    def add(self, device: Device, above: int | None = None, bandwidth: Fraction = Fraction(0)) -> int:
+        """Add a device, and a PCIe cable of a bandwidth to the device above, if there is one.
+
+        Return the number of the device.
+        """
+        self.devices.append(device)
+        if above is not None:
+            self.cables.append(Cable(above, len(self.devices) - 1, bandwidth))
+        return len(self.devices) - 1
+
+    def join(self, one: int, other: int, bandwidth: Fraction) -> None:
+        """Add a fabric link in each direction."""
+        self.cables.extend(Cable(*ends, bandwidth, fabric=True) for ends in ((one, other), (other, one)))
+
     def of(self, *kinds: DeviceKind) -> list[int]:
         """Return the numbers of the devices of these kinds."""
         return [number for number, device in enumerate(self.devices) if device.kind in kinds]

@@ -111,12 +111,9 @@ def cpu_bandwidth(cpu: Mapping[str, str]) -> Fraction | None:
         return _AMD
     if vendor != "GenuineIntel":
         return None
-    family, model = (_integer(cpu.get(name, "")) for name in ("familyid", "modelid"))
+    words = (cpu.get(name, "") for name in ("familyid", "modelid"))
+    family, model = (int(word) if re.fullmatch("[0-9]{1,9}", word) else 0 for word in words)
     return next(Fraction(speed * GIGA) for least, speed in _INTEL if least <= model * (family == 6))
-
-
-def _integer(text: str) -> int:
-    return int(text) if re.fullmatch("[0-9]{1,9}", text) else 0
 
 
 class NcclFileLimits(NamedTuple):
@@ -175,17 +172,10 @@ class _TopologyReading:
 
     static_gpus: bool
     static_nics: bool
-    devices: list[Device] = field(default_factory=list)
-    cables: list[Cable] = field(default_factory=list)
+    machine: Machine = field(default_factory=lambda: Machine([], [], []))
     gpus: list[_Gpu] = field(default_factory=list)
     adapters: dict[tuple[int, str, str], int] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
     nvswitch: int | None = None
-
-    def add(self, device: Device) -> int:
-        """Return the number of a new device."""
-        self.devices.append(device)
-        return len(self.devices) - 1
 
 
 def read_nccl(path: Path | str, name: str, joining: Joining) -> Topology:
@@ -218,9 +208,8 @@ def read_nccl(path: Path | str, name: str, joining: Joining) -> Topology:
     cpus: dict[int, list[tuple[int, Element]]] = {}
     for cpu in root.each("cpu"):
         host = hosts.setdefault(cpu.attributes.get("host_hash", ""), len(hosts))
-        number = system.add(
-            Device(DeviceKind.CPU, f"cpu{_plain(cpu.attributes.get('numaid', ''), '')}", host)
-        )
+        label = f"cpu{_plain(cpu.attributes.get('numaid', ''), '')}"
+        number = system.machine.add(Device(DeviceKind.CPU, label, host))
         cpus.setdefault(host, []).append((number, cpu))
         for nic in cpu.each("nic"):  # sockets and virtual interfaces, perhaps listed under each CPU
             _add_adapter(system, nic, number, host, None)
@@ -233,15 +222,15 @@ def read_nccl(path: Path | str, name: str, joining: Joining) -> Topology:
     _check_one_rank_each(system, ordered)
     _add_fabric(system, ordered, one_host=len(hosts) == 1)
     if system.static_gpus:
-        system.notes.append(
+        system.machine.notes.append(
             "no <gpu> in the file: GPUs are its PCI devices of class 0x03 or 0x12, in its order, and nothing "
             "says whether NVLink joins them; a dump of the machine (NCCL_TOPO_DUMP_FILE) does"
         )
-    if system.static_nics and any(device.kind is DeviceKind.NIC for device in system.devices):
-        system.notes.append(
+    whole = system.machine
+    if system.static_nics and whole.of(DeviceKind.NIC):
+        system.machine.notes.append(
             "no <net> in the file: adapters are its PCI devices of class 0x02, each as fast as its PCIe link"
         )
-    whole = Machine(system.devices, system.cables, system.notes)
     return network(whole.taking([*(gpu.device for gpu in ordered), *whole.of(*OTHERS)]), name, joining)
 
 
@@ -257,18 +246,14 @@ def _read_pci(system: _TopologyReading, pci: Element, parent: int, cpu: int, hos
     if not nested and system.static_gpus and code.startswith(_GPU_CLASSES):
         gpus = [pci]
     if len(gpus) + len(nics) > 1 or nested:
-        switch = system.add(Device(DeviceKind.PCIE, "pcie", host))
-        system.cables.append(Cable(parent, switch, link))
-        parent = switch
+        parent = system.machine.add(Device(DeviceKind.PCIE, "pcie", host), parent, link)
     for gpu in gpus:
-        device = system.add(Device(DeviceKind.GPU, "", host))
-        system.cables.append(Cable(parent, device, link))
+        device = system.machine.add(Device(DeviceKind.GPU, "", host), parent, link)
         system.gpus.append(_Gpu(gpu, device, host, pci.attributes.get("busid", "").lower(), cpu))
     for nic in nics:
         _add_adapter(system, nic, parent, host, link)
     if not nested and not nics and system.static_nics and code.startswith(_NIC_CLASSES):
-        device = system.add(Device(DeviceKind.NIC, "nic", host, (AdapterPort(link),)))
-        system.cables.append(Cable(parent, device, link))
+        system.machine.add(Device(DeviceKind.NIC, "nic", host, (AdapterPort(link),)), parent, link)
     for child in nested:
         _read_pci(system, child, parent, cpu, host)
 
@@ -284,9 +269,9 @@ def _add_adapter(
     key = (host, nets[0].attributes.get("name", ""), nets[0].attributes.get("dev", ""))
     if key not in system.adapters:
         label = _plain(key[1], f"nic{_plain(key[2], '')}")
-        system.adapters[key] = system.add(Device(DeviceKind.NIC, label, host, ports))
+        system.adapters[key] = system.machine.add(Device(DeviceKind.NIC, label, host, ports))
     total = sum((port.bandwidth for port in ports), Fraction(0))
-    system.cables.append(Cable(parent, system.adapters[key], link or total))
+    system.machine.cables.append(Cable(parent, system.adapters[key], link or total))
 
 
 def _port(net: Element) -> AdapterPort:
@@ -312,9 +297,10 @@ def _join_cpus(system: _TopologyReading, cpus: dict[int, list[tuple[int, Element
         for one, other in combinations(speeds, 2):
             known = [speed for speed in (speeds[one], speeds[other]) if speed is not None]
             unknown |= not known
-            system.cables.append(Cable(one, other, min(known, default=_UNKNOWN_CPU)))
+            system.machine.cables.append(Cable(one, other, min(known, default=_UNKNOWN_CPU)))
     if unknown:
-        system.notes.append(f"CPUs of an unknown model: {format_bandwidth(_UNKNOWN_CPU)} between two of them")
+        speed = format_bandwidth(_UNKNOWN_CPU)
+        system.machine.notes.append(f"CPUs of an unknown model: {speed} between two of them")
 
 
 def _ranked(system: _TopologyReading, root: Element) -> list[_Gpu]:
@@ -323,11 +309,11 @@ def _ranked(system: _TopologyReading, root: Element) -> list[_Gpu]:
         return system.gpus
     ranked = [gpu for gpu in system.gpus if gpu.rank >= 0]
     if not ranked:
-        system.notes.append("no GPU has a rank; they are numbered by dev")
+        system.machine.notes.append("no GPU has a rank; they are numbered by dev")
         return sorted(system.gpus, key=lambda gpu: (gpu.host, gpu.dev))
     without = len(system.gpus) - len(ranked)
     if without:
-        system.notes.append(f"{without} GPUs without a rank are left out, as NCCL does")
+        system.machine.notes.append(f"{without} GPUs without a rank are left out, as NCCL does")
     ranked.sort(key=lambda gpu: gpu.rank)
     for one, other in pairwise(ranked):
         if one.rank == other.rank:
@@ -352,7 +338,7 @@ def _check_one_rank_each(system: _TopologyReading, gpus: list[_Gpu]) -> None:
             )
         dev = gpu.element.attributes.get("dev")
         if dev is not None and numbers.setdefault((gpu.host, dev), gpu) is not gpu and not system.static_gpus:
-            system.notes.append(
+            system.machine.notes.append(
                 f"two GPUs of a host have dev={dev[:SHOWN]}, on different PCI buses; taken for two GPUs"
             )
 
@@ -377,21 +363,21 @@ def _add_fabric(system: _TopologyReading, gpus: list[_Gpu], *, one_host: bool) -
             if code == _NVSWITCH_CLASS or target == _NVSWITCH_TARGET:
                 to_switch += count * speed
             elif code.startswith(_CPU_CLASS):
-                system.cables.append(Cable(gpu.cpu, gpu.device, count * speed))
+                system.machine.cables.append(Cable(gpu.cpu, gpu.device, count * speed))
             elif peer is None or peer == index:
                 lost += 1
             else:
                 ways.add((index, peer))
-                system.cables += [Cable(gpu.device, gpus[peer].device, speed, fabric=True)] * count
+                system.machine.cables += [Cable(gpu.device, gpus[peer].device, speed, fabric=True)] * count
         for link in gpu.element.each("c2c"):
             speed = Fraction(link.integer("bw", 1, 10**8) * link.integer("count", 1, 1024, 1) * 10**6)
-            system.cables.append(Cable(gpu.cpu, gpu.device, speed))
+            system.machine.cables.append(Cable(gpu.cpu, gpu.device, speed))
         if to_switch:
             _to_nvswitch(system, gpus, gpu, to_switch, one_host)
-    _note_fabric(system, speeds, lost, bare if len(bare) < len(gpus) else [])
+    _note_fabric(system.machine.notes, speeds, lost, bare if len(bare) < len(gpus) else [])
     one_way = sorted((a, b) for a, b in ways if (b, a) not in ways)
     if one_way:
-        system.notes.append(
+        system.machine.notes.append(
             f"{len(one_way)} links between GPUs are listed at one end only, such as {one_way[0]}; they have "
             "one direction"
         )
@@ -412,11 +398,10 @@ def _to_nvswitch(
     if system.nvswitch is None:
         sharp = all(other.element.integer("sm", 0, 10**4, 0) >= _SHARP_CAPABILITY for other in gpus)
         host = 0 if one_host else NONE
-        system.nvswitch = system.add(Device(DeviceKind.NVSWITCH, "nvswitch", host, sharp=sharp))
+        system.nvswitch = system.machine.add(Device(DeviceKind.NVSWITCH, "nvswitch", host, sharp=sharp))
         able = "; it multicasts and aggregates (NVLink SHARP), as from Hopper on" * sharp
-        system.notes.append(f"all NVSwitches are one switch{able}")
-    for ends in ((gpu.device, system.nvswitch), (system.nvswitch, gpu.device)):
-        system.cables.append(Cable(*ends, bandwidth, fabric=True))
+        system.machine.notes.append(f"all NVSwitches are one switch{able}")
+    system.machine.join(gpu.device, system.nvswitch, bandwidth)
 
 
 def _link_speed(gpu: _Gpu, tag: str, speeds: dict[str, Fraction]) -> Fraction:
@@ -433,15 +418,15 @@ def _link_speed(gpu: _Gpu, tag: str, speeds: dict[str, Fraction]) -> Fraction:
     return speed or _UNKNOWN_LINK
 
 
-def _note_fabric(system: _TopologyReading, speeds: dict[str, Fraction], lost: int, bare: list[int]) -> None:
+def _note_fabric(notes: list[str], speeds: dict[str, Fraction], lost: int, bare: list[int]) -> None:
     for what, speed in speeds.items():
         by = "RCCL's number" if "gcn" in what else "NCCL's number"
         by = "a guess" if what.endswith(_UNKNOWN) else by
         carried = f"one {what} carries {format_bandwidth(speed)}"
-        system.notes.append(f"{carried}, {by}; the file has counts only")
+        notes.append(f"{carried}, {by}; the file has counts only")
     if lost:
-        system.notes.append(f"{lost} links lead to GPUs that are not in the file or have no rank; left out")
+        notes.append(f"{lost} links lead to GPUs that are not in the file or have no rank; left out")
     if bare:
-        system.notes.append(
+        notes.append(
             f"no link to other GPUs in the file for GPU {', '.join(map(str, bare[:8]))}; others have some"
         )

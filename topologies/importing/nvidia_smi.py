@@ -223,9 +223,9 @@ def _add_nvswitch(machine: Machine, links: dict[int, int], nvlink: Fraction, *, 
             f"GPUs of an NVSwitch with fewer than {most} NVLinks, by the largest entry of their row: "
             + listed(fewer)
         )
-    hub = _add(machine, Device(DeviceKind.NVSWITCH, "nvswitch", sharp=sharp))
+    hub = machine.add(Device(DeviceKind.NVSWITCH, "nvswitch", sharp=sharp))
     for gpu, count in links.items():
-        machine.cables.extend(Cable(*way, count * nvlink, fabric=True) for way in ((gpu, hub), (hub, gpu)))
+        machine.join(gpu, hub, count * nvlink)
 
 
 def _guess(most: int, generation: _Generation) -> str:
@@ -245,29 +245,19 @@ def _add_pcie(matrix: _Matrix, machine: Machine, bandwidth: Fraction) -> None:
     near = {member: group for group in matrix.groups("PIX") for member in group}
     cpus = []
     for members in matrix.groups("PIX", "PXB", "PHB", "NODE"):
-        numa = next(
-            (matrix.numa[name] for name in (matrix.names[i] for i in members) if name in matrix.numa), ""
-        )
-        cpus.append(_add(machine, Device(DeviceKind.CPU, f"cpu{numa}")))
+        numa = [matrix.numa[matrix.names[i]] for i in members if matrix.names[i] in matrix.numa]
+        cpus.append(machine.add(Device(DeviceKind.CPU, f"cpu{numa[0] if numa else ''}")))
         for group in (group for group in far if group[0] in members):
             switches = list(dict.fromkeys(near[member][0] for member in group))
             above = cpus[-1]
             if len(switches) > 1:
-                above = _add(machine, Device(DeviceKind.PCIE, "pcie"), above, bandwidth)
+                above = machine.add(Device(DeviceKind.PCIE, "pcie"), above, bandwidth)
             for first in switches:
                 below = above
                 if len(near[first]) > 1:
-                    below = _add(machine, Device(DeviceKind.PCIE, "pcie"), above, bandwidth)
+                    below = machine.add(Device(DeviceKind.PCIE, "pcie"), above, bandwidth)
                 machine.cables.extend(Cable(below, member, bandwidth) for member in near[first])
     machine.cables.extend(Cable(*pair, _CPUS) for pair in combinations(cpus, 2))
-
-
-def _add(machine: Machine, device: Device, above: int | None = None, bandwidth: Fraction = _CPUS) -> int:
-    machine.devices.append(device)
-    number = len(machine.devices) - 1
-    if above is not None:
-        machine.cables.append(Cable(above, number, bandwidth))
-    return number
 
 
 def _header_at(line: str) -> int | None:
@@ -290,7 +280,11 @@ def _read(text: str, where: str) -> _Matrix:
     missing = [name for name in matrix.names if name not in matrix.cells]
     if missing:
         raise InputError(f"{where}: the header has {missing[0]}, but no row has")
-    _unglue(matrix)
+    last = matrix.names[-1]
+    for name, readings in matrix.glued.items():  # the reading that agrees with the other device's row counts
+        mirror = matrix.cells[last][matrix.names.index(name)]
+        if mirror in readings:
+            matrix.cells[name][-1] = mirror
     for one, other in combinations(range(len(matrix.names)), 2):
         there, back = matrix.cells[matrix.names[one]][other], matrix.cells[matrix.names[other]][one]
         if there != back:
@@ -313,15 +307,6 @@ def _matrix(lines: list[LogLine], where: str) -> _Matrix | None:
         elif legend := _LEGEND.fullmatch(line.text.strip()):
             matrix.legend[legend[1]] = legend[2]
     return matrix
-
-
-def _unglue(matrix: _Matrix) -> None:
-    """Choose for each ambiguous last cell the reading that agrees with the other device's row."""
-    last = matrix.names[-1]
-    for name, readings in matrix.glued.items():
-        mirror = matrix.cells[last][matrix.names.index(name)]
-        if mirror in readings:
-            matrix.cells[name][-1] = mirror
 
 
 def _columns(words: list[str], place: str) -> list[str]:

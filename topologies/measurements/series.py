@@ -72,20 +72,22 @@ class Samples:
         self.seconds.append(seconds)
         self.messages.append(messages)
 
-    def left_out(self) -> list[str]:
-        """Return a note on the rows that are left out, if there are any."""
-        if not self.bad:
-            return []
-        more = f"; and {len(self.bad) - 3} more" if len(self.bad) > 3 else ""
-        return [f"rows left out: {'; '.join(map(str, self.bad[:3]))}{more}"]
+    def extend(self, other: Samples) -> None:
+        """Add the samples of another table, and its rows that are left out."""
+        self.size += other.size
+        self.seconds += other.seconds
+        self.messages += other.messages
+        self.bad += other.bad
 
     def series(
         self, pair: tuple[str, str] | None, what: str, *, link: bool, notes: tuple[str, ...] = ()
     ) -> MeasuredTimes:
-        """Return the samples as arrays."""
-        all_notes = (*notes, *self.left_out())
+        """Return the samples as arrays, with a note on the rows that are left out, if there are any."""
+        if self.bad:
+            more = f"; and {len(self.bad) - 3} more" if len(self.bad) > 3 else ""
+            notes = (*notes, f"rows left out: {'; '.join(map(str, self.bad[:3]))}{more}")
         size, seconds, messages = map(np.array, (self.size, self.seconds, self.messages))
-        return MeasuredTimes(pair, what, size, seconds, messages, link, all_notes)
+        return MeasuredTimes(pair, what, size, seconds, messages, link, notes)
 
 
 def number(word: str, place: str) -> float:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import csv
 import re
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -111,12 +110,11 @@ def _runs(stream: list[LogLine]) -> list[list[LogLine]]:
     ]
 
 
-@dataclass
-class _OsuTable:
+class _OsuTable(NamedTuple):
     """A table of the OSU micro-benchmarks."""
 
     title: str
-    rows: Samples = field(default_factory=Samples)
+    rows: Samples
 
 
 def _osu_table(run: list[LogLine], where: str) -> _OsuTable:
@@ -127,7 +125,7 @@ def _osu_table(run: list[LogLine], where: str) -> _OsuTable:
         allowed = "Latency, Bandwidth and the latency of collectives"
         place = f"{where}, line {run[0].number}"
         raise InputError(f"{place}: the OSU table {title[:SHOWN]!r} is not read; allowed: {allowed}")
-    table, window = _OsuTable(title), OSU_WINDOW
+    table, window = _OsuTable(title, Samples()), OSU_WINDOW
     for line in run:
         if found := _WINDOW.search(line.text):
             window = int(found[1])
@@ -158,21 +156,17 @@ def _osu(tables: list[_OsuTable], where: str) -> list[MeasuredTimes]:
         count[table.title] = count.get(table.title, 0) + 1
         title = _LATENCY if table.title == _BANDWIDTH else table.title
         together.setdefault((title, count[table.title]), []).append(table)
-    return [_osu_series(title, turn, group, where) for (title, turn), group in together.items()]
-
-
-def _osu_series(title: str, turn: int, group: list[_OsuTable], where: str) -> MeasuredTimes:
-    rows = Samples(
-        *(
-            [value for table in group for value in getattr(table.rows, key)]
-            for key in ("size", "seconds", "messages", "bad")
-        )
-    )
-    if not all(table.rows.size for table in group):
-        raise (rows.bad or [InputError(f"{where}: a title of an OSU table without a row above zero")])[0]
-    what = "point to point" if title == _LATENCY else title
-    again = f", table {turn}" if turn > 1 else ""
-    return rows.series(None, f"OSU, {what}{again}", link=title == _LATENCY)
+    found = []
+    for (title, turn), group in together.items():
+        rows = Samples()
+        for table in group:
+            rows.extend(table.rows)
+        if not all(table.rows.size for table in group):
+            raise (rows.bad or [InputError(f"{where}: a title of an OSU table without a row above zero")])[0]
+        what = "point to point" if title == _LATENCY else title
+        again = f", table {turn}" if turn > 1 else ""
+        found.append(rows.series(None, f"OSU, {what}{again}", link=title == _LATENCY))
+    return found
 
 
 def _csv(lines: list[str], where: str) -> list[MeasuredTimes]:

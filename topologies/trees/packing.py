@@ -95,7 +95,7 @@ def pack_counts(
         If there are no such trees.
     """
     counts = np.asarray(trees, dtype=np.int64)
-    tails, heads, capacity = pair_capacities(network)
+    tails, heads, capacity = network.pairs
     if not sustains(network.num_ranks, tails, heads, capacity, counts):
         raise InputError(
             f"tree packing: {int(counts.sum())} spanning trees do not fit the capacities; "
@@ -105,16 +105,6 @@ def pack_counts(
     for root in np.flatnonzero(counts).tolist():
         packing.complete(root)
     return packing.forest()
-
-
-def pair_capacities(network: LogicalNetwork) -> tuple[Int32Array, Int32Array, Int64Array]:
-    """Return tails, heads and total capacity of the pairs that arcs join, sorted by tail and head."""
-    keys = network.tails.astype(np.int64) * network.num_ranks + network.heads
-    pairs, place = np.unique(keys, return_inverse=True)
-    totals = np.zeros(len(pairs), dtype=np.int64)
-    np.add.at(totals, place, network.capacity)
-    tails, heads = np.divmod(pairs, network.num_ranks)
-    return tails.astype(np.int32), heads.astype(np.int32), totals
 
 
 @dataclass(eq=False)
@@ -143,7 +133,12 @@ class _Packing:
 
     def complete(self, root: int) -> None:
         """Grow all trees of a root; the row that split off last comes first."""
-        self.waiting.append(self._begin(root))
+        none = np.full(self.num_ranks, -1, dtype=np.int32)
+        height = none.copy()
+        height[root] = 0
+        dead = np.zeros(len(self.tails), dtype=np.bool_)
+        self.waiting.append(_PackingRow(root, int(self.fresh[root]), none, height, dead))
+        self.fresh[root] = 0
         while self.waiting:
             row = self.waiting.pop()
             while (row.height < 0).any():
@@ -162,16 +157,6 @@ class _Packing:
                     row.weight = int(amount)
                 _take(self.tails, self.heads, self.capacity, row.weight, row.parent, row.height, arc)
             self.rows.append(row)
-
-    def _begin(self, root: int) -> _PackingRow:
-        parent = np.full(self.num_ranks, -1, dtype=np.int32)
-        height = np.full(self.num_ranks, -1, dtype=np.int32)
-        height[root] = 0
-        row = _PackingRow(
-            root, int(self.fresh[root]), parent, height, np.zeros(len(self.tails), dtype=np.bool_)
-        )
-        self.fresh[root] = 0
-        return row
 
     def _printed(
         self, max_flow: MaxFlowMaker, row: _PackingRow, tails: Int32Array, heads: Int32Array, more: Int64Array
@@ -240,21 +225,6 @@ def _candidate(tails, heads, capacity, weight, height, dead):  # type: ignore[no
 
 
 @kernel
-def _flow(slots, capacity, more, residual, sources, level, tail, head, limit):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
-    """Return a max-flow into `head` from s and `tail`, at most `limit`."""
-    first, other, twin, forward = slots
-    residual[:] = 0
-    for arc in range(len(capacity)):
-        residual[forward[arc]] = capacity[arc]
-    for arc in range(len(more)):
-        residual[forward[len(capacity) + arc]] = more[arc]
-    sources[tail] = True
-    flow = push_flow(first, other, twin, residual, sources, level, np.int64(head), limit)
-    sources[tail] = False
-    return flow
-
-
-@kernel
 def _extend(tails, heads, capacity, more_tails, more_heads, more, weight, parent, height, dead):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
     """Grow a row until it must split; return the number of trees that may take the next arc, and that arc.
 
@@ -262,8 +232,9 @@ def _extend(tails, heads, capacity, more_tails, more_heads, more, weight, parent
     """
     ranks = len(height)
     nodes = max(ranks, more_tails.max()) + 1 if len(more_tails) else ranks + 1
-    slots = arc_slots(np.concatenate((tails, more_tails)), np.concatenate((heads, more_heads)), nodes)
-    residual = np.empty(len(slots[1]), dtype=np.int64)
+    ends = np.concatenate((tails, more_tails)), np.concatenate((heads, more_heads))
+    first, other, twin, forward = arc_slots(ends[0], ends[1], nodes)
+    residual = np.empty(len(other), dtype=np.int64)
     level = np.empty(nodes, dtype=np.int32)
     sources = np.zeros(nodes, dtype=np.bool_)
     sources[ranks] = True
@@ -275,7 +246,13 @@ def _extend(tails, heads, capacity, more_tails, more_heads, more, weight, parent
             return 0, arc
         most = min(capacity[arc], weight)
         tail, head = tails[arc], heads[arc]
-        flow = _flow(slots, capacity, more, residual, sources, level, tail, head, rest + most)
+        # F of (B.4), at most `rest` + `most`: a max-flow into the head from s and the tail.
+        residual[:] = 0
+        residual[forward[: len(capacity)]] = capacity
+        residual[forward[len(capacity) :]] = more
+        sources[tail] = True
+        flow = push_flow(first, other, twin, residual, sources, level, np.int64(head), rest + most)
+        sources[tail] = False
         amount = min(most, flow - rest)  # μ by (B.4), Theorem 32
         if amount <= 0:
             # Arcs over the minimum cut that showed μ = 0 have μ = 0 as well, for as long as the row grows.

@@ -18,18 +18,18 @@ numbers of moves, so that the same arguments give the same trees on any machine.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
 
 from tutti.topologies.components import components
-from tutti.topologies.exact import Int32Array, Int64Array
-from tutti.topologies.graphs.shortest_paths import UNREACHABLE, Neighbours, hops_from_each
+from tutti.topologies.exact import Int32Array, Int64Array, summed_pairs
+from tutti.topologies.graphs.shortest_paths import UNREACHABLE, hops_from_each
 from tutti.topologies.kernels import kernel
+from tutti.topologies.topology import Neighbours
 from tutti.topologies.trees.forest import Forest, LogicalNetwork, heights
-from tutti.topologies.trees.packing import pair_capacities
 from tutti.topologies.trees.tree_counts import sustains, trees_by_root
 from tutti.topologies.trees.tree_local_search import CapacitatedArcs, GrowingTrees, grow_widest, relieve
 
@@ -160,13 +160,9 @@ def groupings(pairs: CapacityPairs) -> Iterator[Int64Array]:
 def contracted(pairs: CapacityPairs, label: Int64Array) -> CapacityPairs:
     """Return the network of the groups."""
     groups = int(label.max()) + 1
-    key = label[pairs.tails] * groups + label[pairs.heads]
-    capacity = np.zeros(groups * groups, dtype=np.int64)
-    np.add.at(capacity, key, pairs.capacity)
-    capacity[:: groups + 1] = 0
-    used = np.flatnonzero(capacity)
-    tails, heads = np.divmod(used, groups)
-    return CapacityPairs.of(groups, tails.astype(np.int32), heads.astype(np.int32), capacity[used])
+    ends = label[pairs.tails], label[pairs.heads]
+    tails, heads, capacity = summed_pairs(groups, *ends, pairs.capacity)
+    return CapacityPairs.of(groups, tails, heads, capacity * (tails != heads))
 
 
 def part(pairs: CapacityPairs, nodes: Int64Array) -> CapacityPairs:
@@ -287,9 +283,15 @@ def grow_trees(
     [[-1, 0, 1], [2, -1, 1], [2, 0, -1]]
     """
     trees = trees_by_root(network.num_ranks, k, weights)
-    tails, heads, capacity = pair_capacities(network)
-    units = _Grower().grow(CapacityPairs.of(network.num_ranks, tails, heads, capacity), trees)
-    return None if units is None else _merged(units)
+    units = _Grower().grow(CapacityPairs.of(network.num_ranks, *network.pairs), trees)
+    if units is None:
+        return None
+    rows: dict[bytes, int] = {}  # equal trees share a row
+    place = np.array([rows.setdefault(row.tobytes(), len(rows)) for row in units.parent])
+    _, first = np.unique(place, return_index=True)
+    weight = np.zeros(len(rows), dtype=np.int64)
+    np.add.at(weight, place, units.weight)
+    return Forest(units.root[first].astype(np.int32), weight, units.parent[first])
 
 
 @dataclass(frozen=True, eq=False)
@@ -313,10 +315,6 @@ class _Units:
         """The quantities to minimize: the height, and the number of edges that differ from the row before."""
         new = (self.parent[1:] != self.parent[:-1]).sum(axis=1)
         return int(self.height.max()), int(new.sum())
-
-    def times(self, quantum: int) -> _Units:
-        """Return `quantum` copies of each tree."""
-        return _Units(self.root, self.parent, self.height, self.weight * quantum)
 
     def in_turn(self, root: Int64Array) -> Int64Array:
         """Return a row for each wanted root; each row is used as often as its weight says.
@@ -346,7 +344,8 @@ class _Grower:
         if key not in self.found:
             best: _Units | None = None
             least = pairs.least_height(trees) if pairs.nodes * int(trees.sum()) <= TUNING.small else 0
-            for quantum in _divisors(int(np.gcd.reduce(trees))):
+            common = int(np.gcd.reduce(trees))
+            for quantum in (common // d for d in range(1, common + 1) if common % d == 0):
                 entries = pairs.nodes * int(trees.sum()) // quantum
                 if entries > (TUNING.small if best is not None else TUNING.most_entries):
                     break
@@ -354,7 +353,7 @@ class _Grower:
                 composed = (self._composed(divided, trees // quantum, label) for label in groupings(divided))
                 units = next((found for found in composed if found is not None), None)
                 if units is not None and (best is None or units.rank < best.rank):
-                    best = units.times(quantum)
+                    best = replace(units, weight=units.weight * quantum)
                 if best is not None and best.rank[0] <= least:
                     break
             if best is None or pairs.nodes <= TUNING.few_nodes:
@@ -446,19 +445,3 @@ def _begin(pairs: CapacityPairs, trees: Int64Array, limit: int, more: int) -> Gr
         load=np.zeros(len(pairs.tails), dtype=np.int64),
         use=np.zeros((pairs.nodes, len(pairs.tails)), dtype=np.int32),
     )
-
-
-def _merged(units: _Units) -> Forest:
-    """Return the forest, with equal trees in one row."""
-    rows: dict[bytes, int] = {}
-    place = np.array([rows.setdefault(row.tobytes(), len(rows)) for row in units.parent])
-    _, first = np.unique(place, return_index=True)
-    weight = np.zeros(len(rows), dtype=np.int64)
-    np.add.at(weight, place, units.weight)
-    return Forest(units.root[first].astype(np.int32), weight, units.parent[first])
-
-
-def _divisors(number: int) -> list[int]:
-    """Return the divisors, the largest first."""
-    low = [d for d in range(1, int(number**0.5) + 1) if number % d == 0]
-    return sorted({*low, *(number // d for d in low)}, reverse=True)

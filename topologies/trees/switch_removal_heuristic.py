@@ -5,7 +5,8 @@ B.5.2) if every rank can still be sent a unit from every tree (Theorem 30's cond
 max-flow per rank, where the algorithm takes many for each pair of links. A guess is made so that its trees
 are low. A switch between boxes gives each pair of boxes the same share, rank by rank, so that a rank reaches
 each other box directly. A switch in a box gives each pair of ranks the same share. An arc into a switch and
-an arc out of it are joined into one arc, with both routes.
+an arc out of it are joined into one arc, with both routes. The shares of blocks of nodes are integers with
+the sums that the capacities give, as even as possible. A block's share is dealt evenly to its nodes.
 
 The switches farthest from ranks are removed first, then those of no host, then those with most neighbours.
 The neighbours of a switch form blocks: the hosts or, if there are none, the components that remain without
@@ -21,20 +22,20 @@ first, to the least capacity with which every rank can still be sent a unit from
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 
 from tutti.topologies.components import components
-from tutti.topologies.exact import Int32Array, Int64Array
-from tutti.topologies.graphs.shortest_paths import UNREACHABLE, Neighbours, breadth_first
+from tutti.topologies.exact import NONE, Int32Array, Int64Array
+from tutti.topologies.graphs.shortest_paths import UNREACHABLE
 from tutti.topologies.kernels import kernel
-from tutti.topologies.topology import Topology
+from tutti.topologies.topology import Neighbours, Topology, breadth_first
 from tutti.topologies.trees.forest import LogicalNetwork
-from tutti.topologies.trees.switch_shares import Bundles, Side, SwitchShares, pair_up, shares
 from tutti.topologies.trees.tree_counts import sustains, trees_by_root
 
 _MOST_CLASSES = 4
@@ -73,41 +74,31 @@ def trimmed_capacities(
     if len(classes) > _MOST_CLASSES:
         return result
     for away, units in classes.tolist():
-        _narrow(topology, result, trees, between & (nearer == -away) & (capacity == units))
+        # The links of a class are equivalent: bisection finds the least capacity that suffices for all.
+        links = between & (nearer == -away) & (capacity == units)
+        low, high = 0, int(result[links].max())
+        while low < high:
+            result[links] = middle = (low + high) // 2
+            if sustains(topology.num_nodes, topology.source, topology.target, result, trees):
+                high = middle
+            else:
+                low = middle + 1
+        result[links] = high
     return result
 
 
-def _narrow(topology: Topology, capacity: Int64Array, trees: Int64Array, links: Int64Array) -> None:
-    """Give these links, which are equivalent, the least sufficient capacity, by bisection."""
-    ends = (topology.num_nodes, topology.source, topology.target)
-    low, high = 0, int(capacity[links].max())
-    while low < high:
-        middle = (low + high) // 2
-        capacity[links] = middle
-        if sustains(*ends, capacity, trees):
-            high = middle
-        else:
-            low = middle + 1
-    capacity[links] = high
-
-
 class JoinedArcs:
-    """Arcs that touch a switch and, separately, arcs that no longer do; a joined arc is two older ones."""
+    """Arcs that touch a switch and, separately, arcs that no longer do; a joined arc is two older ones.
+
+    Both are tables, int64 (4, arcs): the name, the tail, the head and the capacity of each arc.
+    """
 
     def __init__(self, topology: Topology, capacity: Int64Array) -> None:
         self.target = topology.target
-        self.num_ranks, self.links = topology.num_ranks, len(topology.source)
+        self.num_ranks, self.count = topology.num_ranks, topology.num_links
         self.parts: list[Int64Array] = []
-        self.count = self.links
-        self._done: list[tuple[Int64Array, Int32Array, Int32Array, Int64Array]] = []
-        empty = np.empty(0, dtype=np.int64)
-        self.name, self.tail, self.head = empty, empty.astype(np.int32), empty.astype(np.int32)
-        self.capacity = empty
-        self._add(np.arange(self.links), topology.source, topology.target, capacity)
-
-    def take(self, switch: int) -> tuple[Int64Array, Int64Array]:
-        """Return the positions of the arcs into and out of a switch."""
-        return np.flatnonzero(self.head == switch), np.flatnonzero(self.tail == switch)
+        self.open = self.done = np.empty((4, 0), dtype=np.int64)
+        self._add(np.stack([np.arange(self.count), topology.source, topology.target, capacity]))
 
     def join(
         self,
@@ -121,38 +112,27 @@ class JoinedArcs:
         by_row, by_column = np.argsort(row, kind="stable"), np.argsort(column, kind="stable")
         first = np.searchsorted(row[by_row], np.arange(row.max() + 2))
         last = np.searchsorted(column[by_column], np.arange(column.max() + 2))
-        left, right = self.capacity[ins][by_row], self.capacity[outs][by_column]
+        left, right = self.open[3, ins[by_row]], self.open[3, outs[by_column]]
         one, two, units = pair_up(shares, Bundles(first, left), Bundles(last, right))
-        one, two = ins[by_row][one], outs[by_column][two]
-        name = self.count + np.arange(len(one))
-        self.count += len(one)
-        self.parts.append(np.stack([self.name[one], self.name[two]]))
-        tail, head = self.tail[one], self.head[two]
-        used = np.union1d(ins, outs)
-        self.name, self.capacity = np.delete(self.name, used), np.delete(self.capacity, used)
-        self.tail, self.head = np.delete(self.tail, used), np.delete(self.head, used)
-        self._add(name, tail, head, units)
+        before, after = self.open[:, ins[by_row][one]], self.open[:, outs[by_column][two]]
+        self.parts.append(np.stack([before[0], after[0]]))
+        name = self.count + np.arange(len(units))
+        self.count += len(units)
+        self.open = np.delete(self.open, np.union1d(ins, outs), axis=1)
+        self._add(np.stack([name, before[1], after[2], units]))
 
-    def _add(self, name: Int64Array, tail: Int32Array, head: Int32Array, capacity: Int64Array) -> None:
-        live = capacity > 0
-        open_ = live & ((tail >= self.num_ranks) | (head >= self.num_ranks))
-        done = live & ~open_
-        self._done.append((name[done], tail[done], head[done], capacity[done]))
-        self.name, self.capacity = (
-            np.append(self.name, name[open_]),
-            np.append(self.capacity, capacity[open_]),
-        )
-        self.tail, self.head = np.append(self.tail, tail[open_]), np.append(self.head, head[open_])
+    def _add(self, arcs: Int64Array) -> None:
+        arcs = arcs[:, arcs[3] > 0]
+        between_ranks = (arcs[1:3] < self.num_ranks).all(axis=0)
+        self.open = np.concatenate([self.open, arcs[:, ~between_ranks]], axis=1)
+        self.done = np.concatenate([self.done, arcs[:, between_ranks]], axis=1)
 
     def network(self) -> LogicalNetwork:
         """Return the arcs between ranks with their routes, by tail and head."""
-        name, tail, head, capacity = (np.concatenate(column) for column in zip(*self._done, strict=True))
-        order = np.lexsort((name, head, tail))
+        name, tail, head, capacity = self.done[:, np.lexsort(self.done[[0, 2, 1]])]
         parts = np.concatenate([np.empty((2, 0), dtype=np.int64), *self.parts], axis=1)
-        offsets, links = _routes(name[order], np.ascontiguousarray(parts), self.target)
-        return LogicalNetwork(
-            self.num_ranks, tail[order], head[order], capacity[order], offsets, links.astype(np.int32)
-        )
+        offsets, links = _routes(name.copy(), np.ascontiguousarray(parts), self.target)
+        return LogicalNetwork(self.num_ranks, tail, head, capacity, offsets, links.astype(np.int32))
 
 
 @kernel
@@ -225,7 +205,12 @@ def spread_switches(
     """
     trees = trees_by_root(topology.num_ranks, k, weights)
     seen: set[bytes] = set()
-    for network in _guesses(topology, capacity, trees):
+    whole = np.asarray(capacity, dtype=np.int64)
+    narrow = trimmed_capacities(topology, whole, trees, _hops_from_ranks(topology).astype(np.int64))
+    capacities = (narrow, whole) if (narrow < whole).any() else (whole,)
+    # The guesses with the lowest trees come first.
+    for units, transit, by_block, evenly in product(capacities, (False, True), (True, False), (False, True)):
+        network = _spread(_Guess(topology, transit, by_block, evenly), units)
         print_of = network.tails.tobytes() + network.heads.tobytes() + network.capacity.tobytes()
         if print_of in seen:
             continue
@@ -233,15 +218,6 @@ def spread_switches(
         if sustains(topology.num_ranks, network.tails, network.heads, network.capacity, trees):
             return network
     return None
-
-
-def _guesses(topology: Topology, capacity: Int64Array, trees: Int64Array) -> Iterator[LogicalNetwork]:
-    """Yield the guesses; those with the lowest trees come first."""
-    whole = np.asarray(capacity, dtype=np.int64)
-    narrow = trimmed_capacities(topology, whole, trees, _hops_from_ranks(topology).astype(np.int64))
-    for units in (narrow, whole) if (narrow < whole).any() else (whole,):
-        for transit, by_block, evenly in product((False, True), (True, False), (False, True)):
-            yield _spread(_Guess(topology, transit, by_block, evenly), units)
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,15 +245,16 @@ class _Guess:
         """Return the switches with their class, in the order of their removal."""
         topology = self.topology
         away = _hops_from_ranks(topology).tolist()
-        degree = np.zeros(topology.num_ranks + topology.num_switches, dtype=np.int64)
         pairs = np.unique(np.stack([topology.source, topology.target]), axis=1)
-        np.add.at(degree, pairs[0], 1)
-        hosts = self._hosts()
-        switches = range(topology.num_ranks, len(degree))
+        degree = np.bincount(pairs[0], minlength=topology.num_nodes)
+        hosts = self._hosts
+        switches = range(topology.num_ranks, topology.num_nodes)
         return sorted(((-away[w], int(hosts[w] >= 0), -int(degree[w])), w) for w in switches)
 
-    def blocks(self, switch: int, gone: set[int], nodes: Int32Array, near: set[int]) -> Int64Array:
-        """Return the block of each of these neighbours. Those not `near`, or switches, are one block.
+    def blocks(self, switch: int, gone: set[int], nodes: Int64Array) -> Int64Array:
+        """Return the block of each of these neighbours. Those that no link joins to it are one block.
+
+        Switches are in that block, too, if the switch has ranks and does not forward between switches.
 
         Parameters
         ----------
@@ -287,65 +264,50 @@ class _Guess:
             The switch, others of its class, and those removed before.
         nodes
             Its present neighbours, ranks first.
-        near
-            Its neighbours over links.
         """
-        ranks = self.topology.num_ranks
-        far = np.array([node not in near for node in nodes.tolist()])
+        ranks, ends = self.topology.num_ranks, np.stack([self.topology.source, self.topology.target])
+        far = ~np.isin(nodes, ends[:, (ends == switch).any(axis=0)])
         if not self.transit and (nodes < ranks).any():
             far |= nodes >= ranks
         block = nodes.astype(np.int64)
         if self.by_block:
-            hosts, home = self._hosts(), self._hosts()[switch]
-            hosted = (hosts[nodes] >= 0) & (hosts[nodes] != home)
+            hosts = self._hosts
+            hosted = (hosts[nodes] >= 0) & (hosts[nodes] != hosts[switch])
             parts = nodes.max() + 1 + hosts
             if (hosts[nodes] < 0).all():  # parts of the network without the removed switches
-                ends = np.stack([self.topology.source, self.topology.target])
                 _, parts = components(len(hosts), *ends[:, ~np.isin(ends, list(gone)).any(axis=0)])
             block = np.where(hosted | (hosts[nodes] < 0).all(), parts[nodes], block)
         return np.where(far, -1, block)
 
+    @property
     def _hosts(self) -> Int32Array:
-        topology = self.topology
-        none = np.full(topology.num_ranks + topology.num_switches, -1, dtype=np.int32)
-        return none if topology.hosts is None else topology.hosts
+        hosts = self.topology.hosts
+        return np.full(self.topology.num_nodes, NONE, dtype=np.int32) if hosts is None else hosts
 
 
 def _spread(guess: _Guess, capacity: Int64Array) -> LogicalNetwork:
     """Remove the switches one by one."""
     topology = guess.topology
     arcs = JoinedArcs(topology, capacity)
-    near = _neighbours(topology)
     order = guess.order()
     for kind, switch in order:
         gone = {other for other_kind, other in order if other_kind <= kind}
-        ins, outs = arcs.take(switch)
+        _, tail, head, units = arcs.open
+        ins, outs = np.flatnonzero(head == switch), np.flatnonzero(tail == switch)
         if not (len(ins) and len(outs)):
             continue
-        tails, row = np.unique(arcs.tail[ins], return_inverse=True)
-        heads, column = np.unique(arcs.head[outs], return_inverse=True)
+        tails, row = np.unique(tail[ins], return_inverse=True)
+        heads, column = np.unique(head[outs], return_inverse=True)
         nodes = np.union1d(tails, heads)
-        _, block = np.unique(guess.blocks(switch, gone, nodes, near[switch]), return_inverse=True)
+        _, block = np.unique(guess.blocks(switch, gone, nodes), return_inverse=True)
         if block.max() >= _MOST_BLOCKS:
             continue
-        given = np.bincount(row, weights=arcs.capacity[ins]).astype(np.int64)
-        taken = np.bincount(column, weights=arcs.capacity[outs]).astype(np.int64)
+        given = np.bincount(row, weights=units[ins]).astype(np.int64)
+        taken = np.bincount(column, weights=units[outs]).astype(np.int64)
         before, after = block[np.searchsorted(nodes, tails)], block[np.searchsorted(nodes, heads)]
         dealt = shares(Side(given, before), Side(taken, after), int(block.max()) + 1, guess.evenly)
         arcs.join(ins, row, outs, column, dealt)
     return arcs.network()
-
-
-def _neighbours(topology: Topology) -> dict[int, set[int]]:
-    """Return the neighbours of each switch over links."""
-    near: dict[int, set[int]] = {}
-    for one, other in zip(topology.source.tolist(), topology.target.tolist(), strict=True):
-        for switch, node in ((one, other), (other, one)):
-            if switch >= topology.num_ranks:
-                near.setdefault(switch, set()).add(node)
-    return {
-        w: near.get(w, set()) for w in range(topology.num_ranks, topology.num_ranks + topology.num_switches)
-    }
 
 
 def _hops_from_ranks(topology: Topology) -> Int32Array:
@@ -355,3 +317,209 @@ def _hops_from_ranks(topology: Topology) -> Int32Array:
     hops, queue = np.empty((2, num_nodes), np.int32)
     breadth_first(graph, np.arange(topology.num_ranks), hops, queue)
     return np.where(hops == UNREACHABLE, np.int32(num_nodes), hops)
+
+
+_Share = tuple[int, int, int]
+
+
+class Side(NamedTuple):
+    """The units that each node on one side of a switch sends or takes, and its block; shape (nodes,)."""
+
+    units: Int64Array
+    block: Int64Array
+
+
+class SwitchShares(NamedTuple):
+    """The units from a row to a column, shape (shares,)."""
+
+    row: Int64Array
+    column: Int64Array
+    units: Int64Array
+
+
+class Bundles(NamedTuple):
+    """Arcs by node: those of node i are first[i]:first[i + 1]; `left` is the capacity that they have left."""
+
+    first: Int64Array
+    left: Int64Array
+
+
+@kernel
+def _columns(table: list[_Share]) -> SwitchShares:
+    result = np.empty((3, len(table)), dtype=np.int64)
+    for i, (row, column, units) in enumerate(table):
+        result[0, i], result[1, i], result[2, i] = row, column, units
+    return SwitchShares(result[0], result[1], result[2])
+
+
+@kernel
+def _deal(rows: Int64Array, columns: Int64Array, apart: bool) -> Int64Array:
+    """Return integers with these row and column sums (or less), as even as possible.
+
+    With `apart`, rows and columns are the same blocks and the diagonal is 0.
+    """
+    result = _proportional(rows, columns, apart)
+    row, column = rows - result.sum(axis=1), columns - result.sum(axis=0)
+    for most in (1, 1, max(rows.max(), 1)):
+        _round(result, row, column, apart, most)
+    if apart:
+        _mend(result, row, column)
+    return result
+
+
+@kernel
+def _proportional(rows: Int64Array, columns: Int64Array, apart: bool) -> Int64Array:
+    """Round down even shares: row x column over all; apart, x_ab = u_a·v_b off the diagonal (Sinkhorn)."""
+    u, v = rows.astype(np.float64), columns.astype(np.float64)
+    for _ in range(60):  # the rest is dealt out afterwards
+        for a in range(len(u)):
+            rest = v.sum() - (v[a] if apart else 0.0)
+            u[a] = rows[a] / rest if rest > 0 else 0.0
+        for b in range(len(v)):
+            rest = u.sum() - (u[b] if apart else 0.0)
+            v[b] = columns[b] / rest if rest > 0 else 0.0
+    result = np.zeros((len(rows), len(columns)), dtype=np.int64)
+    left = columns.copy()
+    for a in range(len(rows)):
+        room = rows[a]
+        for b in range(len(columns)):
+            if not (apart and a == b):
+                share = min(np.int64(u[a] * v[b] * (1 + 1e-9)), room, left[b])  # 1e-9 for rounding
+                result[a, b] = share
+                room -= share
+                left[b] -= share
+    return result
+
+
+@kernel
+def _round(result: Int64Array, row: Int64Array, column: Int64Array, apart: bool, most: int) -> None:
+    """Deal up to `most` units to each pair in turn; the a-th row begins at the a-th open column."""
+    open_ = np.arange(len(column)) if apart else np.flatnonzero(column)
+    for step in range(1 if apart else 0, len(open_)):
+        for a in range(len(row)):
+            b = open_[(a + step) % len(open_)]
+            if row[a] > 0 and column[b] > 0:
+                share = min(most, row[a], column[b])
+                result[a, b] += share
+                row[a] -= share
+                column[b] -= share
+
+
+@kernel
+def _mend(result: Int64Array, row: Int64Array, column: Int64Array) -> None:
+    """If only the diagonal (a, a) is left, replace units of a pair (b, c) by units of (b, a) and (a, c)."""
+    for a in range(len(row)):
+        for b in range(len(row)):
+            if row[a] == 0 or column[a] == 0:
+                break
+            for c in range(len(column)):
+                share = min(row[a], column[a], result[b, c])
+                if share > 0 and b != a and c != a:
+                    result[b, c] -= share
+                    result[b, a] += share
+                    result[a, c] += share
+                    row[a] -= share
+                    column[a] -= share
+
+
+@kernel
+def shares(ins: Side, outs: Side, blocks: int, evenly: bool) -> SwitchShares:
+    """Spread a switch over its blocks: each gets an even share, and each node an even part of that.
+
+    Unless `evenly` asks to pair all nodes of two blocks, blocks of one size are spread place by place: the
+    first nodes of all blocks over each other, then the second ones (rail by rail).
+    """
+    table = [(np.int64(0), np.int64(0), np.int64(0)) for _ in range(0)]
+    size = len(ins.block) // blocks  # of each block, if they are equal on both sides
+    sizes = np.concatenate(
+        (np.bincount(ins.block, minlength=blocks), np.bincount(outs.block, minlength=blocks))
+    )
+    if size == 0 or (sizes != size).any() or evenly:
+        _by_block(table, ins, outs, blocks, evenly)
+        return _columns(table)
+    rows, columns = np.argsort(ins.block, kind="mergesort"), np.argsort(outs.block, kind="mergesort")
+    for place in range(size):
+        mine, theirs = rows[place::size], columns[place::size]
+        units = _deal(ins.units[mine], outs.units[theirs], True)
+        for a, b in zip(*np.nonzero(units)):  # noqa: B905 (numba has no strict)
+            table.append((mine[a], theirs[b], units[a, b]))
+    return _columns(table)
+
+
+@kernel
+def _by_block(table: list[_Share], ins: Side, outs: Side, blocks: int, evenly: bool) -> None:
+    """Spread blocks over blocks, then each block's part over its nodes."""
+    given, before = ins.units, ins.block
+    taken, after = outs.units, outs.block
+    rows, columns = np.zeros(blocks, dtype=np.int64), np.zeros(blocks, dtype=np.int64)
+    for i in range(len(given)):
+        rows[before[i]] += given[i]
+    for j in range(len(taken)):
+        columns[after[j]] += taken[j]
+    between = _deal(rows, columns, True)
+    out = np.zeros((len(given), blocks), dtype=np.int64)
+    into = np.zeros((len(taken), blocks), dtype=np.int64)
+    # First each node's units are dealt to the other side's blocks, then nodes of two blocks are matched.
+    for a in range(blocks):
+        mine, theirs = np.flatnonzero(before == a), np.flatnonzero(after == a)
+        if len(mine):
+            out[mine] = _deal(given[mine], between[a], False)
+        if len(theirs):
+            into[theirs] = _deal(taken[theirs], np.ascontiguousarray(between[:, a]), False)
+    for a in range(blocks):
+        mine = np.flatnonzero(before == a)
+        for b in range(blocks):
+            if between[a, b] > 0:
+                theirs = np.flatnonzero(after == b)
+                _match(table, mine, out[mine, b], theirs, into[theirs, a], evenly)
+
+
+@kernel
+def _match(
+    table: list[_Share], mine: Int64Array, out: Int64Array, theirs: Int64Array, into: Int64Array, evenly: bool
+) -> None:
+    """Match the units that one block's nodes send and the other's take: evenly, or in rank order."""
+    even = _deal(out, into, False) if evenly else _in_order(out, into)
+    for i, row in enumerate(mine):
+        for j in np.flatnonzero(even[i]):
+            table.append((row, theirs[j], even[i, j]))  # noqa: PERF401 (numba appends faster than it extends)
+
+
+@kernel
+def _in_order(rows: Int64Array, columns: Int64Array) -> Int64Array:
+    """Return integers with these row and column sums (or less), by the north-west corner rule."""
+    result = np.zeros((len(rows), len(columns)), dtype=np.int64)
+    j, room = 0, columns[0]
+    for i in range(len(rows)):
+        rest = rows[i]
+        while rest > 0 and j < len(columns):
+            units = min(rest, room)
+            result[i, j] += units
+            rest -= units
+            room -= units
+            if room == 0:
+                j += 1
+                room = columns[j] if j < len(columns) else 0
+    return result
+
+
+@kernel
+def pair_up(shares: SwitchShares, ins: Bundles, outs: Bundles) -> SwitchShares:
+    """Assign units to arcs of the tail and of the head, in order; rows and columns become those arcs."""
+    one, two = ins.first[:-1].copy(), outs.first[:-1].copy()
+    left, right = ins.left, outs.left
+    table = [(np.int64(0), np.int64(0), np.int64(0)) for _ in range(0)]
+    for i in range(len(shares.units)):
+        rest, r, c = shares.units[i], shares.row[i], shares.column[i]
+        while rest > 0:
+            # Invariant: arcs before one[r] and two[c] have no units left.
+            while left[one[r]] == 0:
+                one[r] += 1
+            while right[two[c]] == 0:
+                two[c] += 1
+            amount = min(rest, left[one[r]], right[two[c]])
+            table.append((np.int64(one[r]), np.int64(two[c]), amount))
+            left[one[r]] -= amount
+            right[two[c]] -= amount
+            rest -= amount
+    return _columns(table)

@@ -9,14 +9,13 @@ proposition's U = p / gcd(q, {b_e}) and k = U·x*.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from fractions import Fraction
 
 import numpy as np
 
 from tutti.topologies.errors import InputError, NoSchedule
-from tutti.topologies.exact import INT64_MAX, Int32Array, Int64Array, Rationals, frozen
+from tutti.topologies.exact import INT64_MAX, Int32Array, Int64Array, Rationals, common_divisor, frozen
 from tutti.topologies.graphs.max_flow import DinicNetwork, fed_network
 from tutti.topologies.topology import Topology
 
@@ -66,7 +65,8 @@ def tree_capacities(
     unit = Fraction(int(np.gcd.reduce(shares.numerators)), shares.denominator)
     rate = unit / ratio  # B/s of one tree if k = 1
     common = int(np.gcd.reduce(topology.bandwidth.numerators))
-    tree = _rational_gcd(Fraction(common, topology.bandwidth.denominator), rate)  # 1/U
+    whole = Fraction(common, topology.bandwidth.denominator)
+    tree = common_divisor([whole, rate])  # 1/U
     k = int(rate / tree)
     most = k * max(shares.numerators.tolist()) // int(np.gcd.reduce(shares.numerators))
     if most > MOST_TREES:
@@ -77,9 +77,8 @@ def tree_capacities(
             f"trees of {topology.name}: the optimum needs {most} trees at a root, at most {MOST_TREES} are "
             f"allowed; {remedy}"
         )
-    scale = Fraction(common, topology.bandwidth.denominator) / tree
     steps = (topology.bandwidth.numerators // common).tolist()
-    capacity = [step * int(scale) for step in steps]
+    capacity = [step * int(whole / tree) for step in steps]
     if sum(capacity) + topology.num_ranks * most > _MOST_CAPACITY:
         raise NoSchedule(
             f"trees of {topology.name}: capacities in trees add up to {sum(capacity)}, which does not fit "
@@ -142,9 +141,3 @@ def _whole(num_ranks: int, weights: Iterable[Fraction | int] | None) -> Rational
     if len(given) != num_ranks or (given.numerators < 0).any() or not given.numerators.any():
         raise InputError(f"trees: give {num_ranks} weights, one a rank, none negative and not all zero")
     return given
-
-
-def _rational_gcd(one: Fraction, other: Fraction) -> Fraction:
-    """Return the largest rational of which both are integer multiples."""
-    denominator = math.lcm(one.denominator, other.denominator)
-    return Fraction(math.gcd(int(one * denominator), int(other * denominator)), denominator)

@@ -192,6 +192,26 @@ class Excess(NamedTuple):
     totals: Int64Array
 
 
+class LocalSearch(NamedTuple):
+    """The trees while weight moves off overloaded arcs.
+
+    Parameters
+    ----------
+    arcs, rows, excess
+        The network, the trees, and the overloaded arcs.
+    age
+        int64, shape (arcs,): the move in which each arc was last chosen.
+    stacks
+        int64, shape (2, nodes): room for the nodes of two parts of a tree.
+    """
+
+    arcs: CapacitatedArcs
+    rows: GrowingTrees
+    excess: Excess
+    age: Int64Array
+    stacks: Int64Array
+
+
 @kernel
 def relieve(
     arcs: CapacitatedArcs, rows: GrowingTrees, state: UInt64Array, moves: int, patience: int
@@ -201,9 +221,8 @@ def relieve(
     It stops if the least excess has not fallen for `patience` moves and for half of all moves.
     Height limits, and the total weight of a root's rows, stay satisfied throughout.
     """
-    excess = _excess(arcs, rows)
-    age = np.zeros(len(arcs.tail), dtype=np.int64)
-    stacks = np.empty((2, len(rows.depth)), dtype=np.int64)
+    excess, age = _excess(arcs, rows), np.zeros(len(arcs.tail), dtype=np.int64)
+    search = LocalSearch(arcs, rows, excess, age, np.empty((2, len(rows.depth)), dtype=np.int64))
     least, since, move = excess.totals[1], 0, 0
     while move < moves:
         if excess.totals[0] == 0 or move - since > max(patience, since):
@@ -211,13 +230,13 @@ def relieve(
         move += 1
         arc = excess.arcs[draw(state, excess.totals[0])]
         t = _user(arcs, rows, arc, draw(state, rows.used[0]), draw(state, 2) > 0)
-        best = _best_move(arcs, rows, age, stacks, t, arc, int(draw(state, 2)))
+        best = _best_move(search, t, arc, int(draw(state, 2)))
         if best[2] < 0 or (best[0] > 0 and draw(state, 10) > 0):  # more excess than before: one in ten
             continue
         age[best[2]] = move
         if best[1] > 1:
             _split(rows, t, best[4])
-        _apply(arcs, rows, excess, stacks, t, arc, best)
+        _apply(search, t, arc, best)
         _merge(rows, t)
         if excess.totals[1] < least:
             least, since = excess.totals[1], move
@@ -311,51 +330,38 @@ def _change(arcs: CapacitatedArcs, rows: GrowingTrees, gain: int, loss: int, wei
 
 
 @kernel
-def _best_move(
-    arcs: CapacitatedArcs,
-    rows: GrowingTrees,
-    age: Int64Array,
-    stacks: Int64Array,
-    t: int,
-    arc: int,
-    fresh: int,
-) -> _Move:
+def _best_move(search: LocalSearch, t: int, arc: int, fresh: int) -> _Move:
     """Return the best move of the arc's head in row t.
 
     The child is -1 if only the parent changes; otherwise the head comes under that child, and the child under
     the new arc. Among equal moves, one without a split is preferred, then, if `fresh` is 1, one by an arc
     that the root uses already, then one by the arc that was chosen least recently.
     """
+    arcs, rows, stack = search.arcs, search.rows, search.stacks[0]
     v, none = np.int64(arcs.head[arc]), np.int64(-1)  # 64 bits throughout: each helper is compiled once
     best: Any = (np.int64(1 << 60), np.int64(0), none, none, np.int64(0))
-    _, height = _subtree(arcs, rows, t, v, none, stacks[0])
-    best = _offer(arcs, rows, age, best, t, v, (v, none, arc, none, height), fresh)
+    _, height = _subtree(arcs, rows, t, v, none, stack)
+    best = _offer(search, best, t, v, (v, none, arc, none, height), fresh)
     for s in range(arcs.out_of[v], arcs.out_of[v + 1]):
         down = arcs.out[s]
         child, up = np.int64(arcs.head[down]), np.int64(arcs.back[down])
         if up < 0 or rows.via[child, t] != down:
             continue
-        _, rest = _subtree(arcs, rows, t, v, child, stacks[0])
-        _, below = _subtree(arcs, rows, t, child, none, stacks[0])
-        best = _offer(arcs, rows, age, best, t, child, (v, child, arc, up, max(rest + 1, below)), fresh)
+        _, rest = _subtree(arcs, rows, t, v, child, stack)
+        _, below = _subtree(arcs, rows, t, child, none, stack)
+        best = _offer(search, best, t, child, (v, child, arc, up, max(rest + 1, below)), fresh)
     return best
 
 
 @kernel
 def _offer(
-    arcs: CapacitatedArcs,
-    rows: GrowingTrees,
-    age: Int64Array,
-    best: _Move,
-    t: int,
-    node: int,
-    turn: tuple[int, int, int, int, int],
-    fresh: int,
+    search: LocalSearch, best: _Move, t: int, node: int, turn: tuple[int, int, int, int, int], fresh: int
 ) -> _Move:
     """Return the better of `best` and the moves that enter `node`'s part of the tree by another arc.
 
     `turn` is (top of the part, child or -1, arc relieved, arc from child to top or -1, height of the part).
     """
+    arcs, rows, age = search.arcs, search.rows, search.age
     top, child, arc, up, height = turn
     weight, full = rows.weight[t], rows.used[0] == len(rows.weight)
     over = min(weight, rows.load[arc] - arcs.capacity[arc])
@@ -427,16 +433,9 @@ def _merge(rows: GrowingTrees, t: int) -> None:
 
 
 @kernel
-def _apply(
-    arcs: CapacitatedArcs,
-    rows: GrowingTrees,
-    excess: Excess,
-    stacks: Int64Array,
-    t: int,
-    arc: int,
-    best: _Move,
-) -> None:
+def _apply(search: LocalSearch, t: int, arc: int, best: _Move) -> None:
     """Make a move of `_best_move`."""
+    arcs, rows, excess, stacks = search.arcs, search.rows, search.excess, search.stacks
     v, new, child, weight = np.int64(arcs.head[arc]), best[2], best[3], best[4]
     level = rows.depth[arcs.tail[new], t] + 1
     count, _ = _subtree(arcs, rows, t, v, child, stacks[0])

@@ -8,8 +8,17 @@ import pytest
 
 from tutti.experiments.cli import main
 from tutti.experiments.registry import METHODS
-from tutti.experiments.resilience.losses import BEST, BOUND, losses
-from tutti.experiments.resilience.study import ANEW, COLUMNS, DISCONNECTED, MADE, drawn, study_of
+from tutti.experiments.resilience.study import (
+    ANEW,
+    BEST,
+    BOUND,
+    COLUMNS,
+    DISCONNECTED,
+    MADE,
+    drawn,
+    losses,
+    study_of,
+)
 from tutti.experiments.runner.config import read_config
 from tutti.experiments.runner.results import read_rows
 from tutti.experiments.runner.study import Workplace, perform

@@ -7,7 +7,7 @@ import pytest
 
 import tutti
 from tutti.experiments.show import player
-from tutti.experiments.show.player import film
+from tutti.experiments.show.page import film
 from tutti.schedules.schedule import Chunks, Clock, Schedule
 from tutti.topologies.text import parse_topology
 

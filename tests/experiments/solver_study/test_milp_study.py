@@ -18,9 +18,8 @@ from tutti.experiments.cli import main
 from tutti.experiments.report.series import Series
 from tutti.experiments.report.standings import shifted_geometric_mean
 from tutti.experiments.runner.config import read_config
-from tutti.experiments.solver_study.charts import study_charts, trace_chart
-from tutti.experiments.solver_study.config import read_study
 from tutti.experiments.solver_study.milp_instances import find_model, worth
+from tutti.experiments.solver_study.report import study_charts, trace_chart
 from tutti.experiments.solver_study.statistics import (
     MIXED_TOLERANCE,
     primal_gap,
@@ -31,7 +30,7 @@ from tutti.experiments.solver_study.statistics import (
     study_frame,
     trace_of,
 )
-from tutti.experiments.solver_study.tasks import judged, make_tasks
+from tutti.experiments.solver_study.tasks import judged, make_tasks, read_study
 from tutti.models.solvers import compile_model, solve
 from tutti.topologies.errors import InputError, Unsupported
 from tutti.topologies.text import parse_topology

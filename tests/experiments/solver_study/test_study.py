@@ -18,7 +18,6 @@ from tutti.experiments.report.standings import shifted_geometric_mean
 from tutti.experiments.runner.config import read_config
 from tutti.experiments.runner.results import read_rows, to_table
 from tutti.experiments.runner.study import Workplace, perform, study_of
-from tutti.experiments.solver_study.config import read_study
 from tutti.experiments.solver_study.instances import MODELS
 from tutti.experiments.solver_study.milp_instances import find_model
 from tutti.experiments.solver_study.report import advice, render_study, write_study_report
@@ -32,7 +31,7 @@ from tutti.experiments.solver_study.statistics import (
     standings,
     study_frame,
 )
-from tutti.experiments.solver_study.tasks import judged
+from tutti.experiments.solver_study.tasks import judged, read_study
 from tutti.models.solvers import solve
 from tutti.topologies.errors import TuttiError
 from tutti.topologies.text import parse_topology

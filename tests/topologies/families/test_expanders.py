@@ -6,7 +6,7 @@ import pytest
 
 from tests.sweep import for_each
 from tutti.topologies import InputError, complete, diameter
-from tutti.topologies.families.expanders import random_regular, xpander
+from tutti.topologies.families.direct import random_regular, xpander
 
 
 def assert_simple_regular(topology, ranks, degree):

@@ -35,12 +35,11 @@ from tutti.topologies import (
 from tutti.topologies.graphs.shortest_paths import (
     UNREACHABLE,
     Adjacency,
-    Neighbours,
     ShortestTree,
-    breadth_first,
     nearest_first,
     shortest_tree,
 )
+from tutti.topologies.topology import Neighbours, breadth_first
 
 
 def random_network(seed, nodes=12, extra=30, switches=3):

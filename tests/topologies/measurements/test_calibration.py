@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from tutti.topologies import InputError, Link, Topology, parse_topology
-from tutti.topologies.measurements.calibration import calibrated, measured_network
-from tutti.topologies.measurements.regression import fit
+from tutti.topologies.measurements.regression import calibrated, fit, measured_network
 
 GB = 10**9
 US = Fraction(1, 10**6)

@@ -6,8 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.topologies.trees.align_trees import align_trees
-from tutti.topologies.trees.forest import Forest, heights
+from tutti.topologies.trees.forest import Forest, align_trees, heights
 
 
 def use(forest: Forest) -> Counter:

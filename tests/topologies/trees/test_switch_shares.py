@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tutti.topologies.trees.switch_shares import Bundles, Side, pair_up, shares
+from tutti.topologies.trees.switch_removal_heuristic import Bundles, Side, pair_up, shares
 
 
 def side(units, block):
