@@ -263,7 +263,8 @@ def _measure(parent: Int32Array, root: int, depth: Int64Array, below: Int64Array
             if below[node] >= length:
                 break
             below[node] = length
-    depth[:] = np.maximum(depth, 0)
+    for rank in range(len(parent)):
+        depth[rank] = max(depth[rank], 0)
 
 
 @kernel

@@ -200,8 +200,8 @@ def _piece_by_piece(
     """Return, in CSR form, the transfers that wait for each: the same piece on the following edges."""
     offsets = np.zeros(first[-1] + 1, np.int64)
     for edge in range(len(first) - 1):
-        offsets[first[edge] + 1 : first[edge + 1] + 1] = after[edge + 1] - after[edge]
-    offsets = np.cumsum(offsets)
+        for piece in range(first[edge], first[edge + 1]):
+            offsets[piece + 1] = offsets[piece] + after[edge + 1] - after[edge]
     found = np.empty(offsets[-1], np.int32)
     for edge in range(len(first) - 1):
         for piece in range(first[edge + 1] - first[edge]):
