@@ -62,10 +62,11 @@ class CompiledOnce(FunctionCache):
 
     kept = True
 
-    def __init__(self, function: Any, made_from: Any) -> None:
-        """Open the table on disk; it counts only if it was made from the same sources."""
+    def __init__(self, function: Any, made_from: Any, variant: str) -> None:
+        """Open a variant of a function on disk; it counts only if it was made from the same sources."""
         super().__init__(function)
-        self._cache_file = Index(self._cache_path, self._impl.filename_base, made_from)
+        self._base = self._impl.filename_base + variant
+        self._cache_file = Index(self._cache_path, self._base, made_from)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the compiled kernel on disk, or None if this process is to compile and save it."""
@@ -92,7 +93,7 @@ class CompiledOnce(FunctionCache):
 
     @functools.cached_property
     def _byte(self) -> int:
-        return zlib.crc32(self._impl.filename_base.encode())
+        return zlib.crc32(self._base.encode())
 
     def _claim(self) -> bool:
         """Claim the kernel when no other process compiles it; return whether that worked in time."""

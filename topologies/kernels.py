@@ -1,8 +1,8 @@
 """Kernels: functions that numba compiles when they are first called.
 
 Importing numba and wrapping three hundred functions takes longer than most commands run, so `kernel` only
-remembers a function. Its first call compiles it, or loads what an earlier process compiled, and puts the
-compiled function in its place: a kernel that calls others finds compiled functions under their names.
+remembers a function. Its first call compiles it, or loads what an earlier process compiled. Most kernels are
+called by other kernels only. For those numba compiles no wrapper that takes objects of Python apart.
 
 Importing numba alone takes most of a second. *Light* kernels, which a first answer on a small network needs,
 are therefore run by Python itself on small arrays: for half a second in total, until numba is loaded anyway.
@@ -26,6 +26,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any, TypeVar, overload
 
 import numpy as np
+import numpy.typing as npt
 
 from tutti.topologies.progress import tell
 
@@ -187,6 +188,8 @@ class Kernel:
         The function to compile. It may call other kernels by their names in its module.
     decorate
         Returns numba's decorator, that of an intrinsic or that of a kernel.
+    callee
+        Returns the decorator of the function that other kernels call, if it differs.
     light
         See `kernel`.
     plain
@@ -198,10 +201,11 @@ class Kernel:
         function: Callable[..., Any],
         decorate: Callable[[], Callable[..., Any]],
         *,
+        callee: Callable[[], Callable[..., Any]] | None = None,
         light: int = 0,
         plain: Callable[..., Any] | None = None,
     ) -> None:
-        self._function, self._decorate, self._light = function, decorate, light
+        self._function, self._decorate, self._callee, self._light = function, decorate, callee, light
         self._plain = plain or function
         functools.update_wrapper(self, function)
 
@@ -215,18 +219,27 @@ class Kernel:
 
     @functools.cached_property
     def compiled(self) -> Any:
-        """The compiled function. It also replaces this object in the kernel's module."""
+        """The compiled function that Python calls."""
         _watched()
-        COMPILATION.start()  # no time limit may interrupt: a compiled kernel must find compiled callees
-        names, own = self._function.__globals__, self._function.__name__
-        made = self.__dict__["compiled"] = self._decorate()(self._function)
-        if names.get(own) is self:
-            names[own] = made
+        with COMPILATION:
+            return self._made(self._decorate)
+
+    def _made(self, decorate: Callable[[], Callable[..., Any]]) -> Any:
+        """Return a compiled function, after the intrinsics that it calls, which numba must know before."""
         for name in set(_names(self._function.__code__)):
-            if isinstance(names.get(name), Kernel):
-                names[name] = names[name].compiled
-        COMPILATION.end()
-        return made
+            called = self._function.__globals__.get(name)
+            if isinstance(called, Kernel) and called._callee is None:  # noqa: SLF001 (of this class)
+                called.compiled  # noqa: B018 (for its effect)
+        return decorate()(self._function)
+
+    @functools.cached_property
+    def _numba_type_(self) -> Any:
+        """The type as which numba knows this object in a kernel that calls it: of a function to be called."""
+        from numba.core.registry import cpu_target
+
+        # Kept, as its type only refers to it.
+        self._called = self._made(self._callee) if self._callee else self.compiled
+        return cpu_target.typing_context.resolve_value_type(self._called)
 
 
 def _names(code: CodeType) -> Iterator[str]:
@@ -255,12 +268,14 @@ def kernel(function: Any = None, /, *, light: int = 0, **options: Any) -> Any:
         Options of ``numba.njit``.
     """
 
-    def decorate() -> Callable[..., Any]:
+    def decorate(*, callee: bool = False) -> Callable[..., Any]:
         from numba import njit
 
-        return lambda function: _kept(njit(no_cfunc_wrapper=True, **options)(function))
+        made = njit(no_cfunc_wrapper=True, no_cpython_wrapper=callee, **options)
+        return lambda function: _for_whole_numbers(_kept(made(function), "-callee" if callee else ""))
 
-    wrap = functools.partial(Kernel, decorate=decorate, light=light)
+    callee = functools.partial(decorate, callee=True)
+    wrap = functools.partial(Kernel, decorate=decorate, callee=callee, light=light)
     return wrap if function is None else wrap(function)
 
 
@@ -269,20 +284,46 @@ leaf = kernel(error_model="numpy", _nrt=False)
 every call, atomically, which costs more than the work of a small function: TACOS then takes more than twice
 as long on a 32x32 mesh. The option is internal to numba and undocumented; without it all works, slower."""
 
-inlined = kernel(error_model="numpy", _nrt=False, inline="always")
+inlined = kernel(error_model="numpy", _nrt=False, forceinline=True)
 """The same, inlined into its callers, where passing many arrays would cost as much as the work itself."""
 
 unlocked = kernel(nogil=True, error_model="numpy", _nrt=False)
 """The same, but other threads of the interpreter may run meanwhile."""
 
 
-def _kept(dispatcher: Any) -> Any:
+@leaf
+def assign(target: npt.NDArray[Any], values: npt.NDArray[Any]) -> None:
+    """Write values over the entries of an array of the same length.
+
+    For ``target[:] = values`` numba would compile a message about shapes, of which each place takes longer
+    than a small kernel.
+    """
+    for i in range(len(target)):
+        target[i] = values[i]
+
+
+def _for_whole_numbers(dispatcher: Any) -> Any:
+    """Let numba compile a function for 64-bit integers, not again for each shorter one and each constant."""
+    from numba import types
+
+    def whole(given: Any) -> Any:
+        kind = types.unliteral(given)
+        return types.int64 if kind in types.signed_domain else kind
+
+    def template(args: tuple[Any, ...], kws: dict[str, Any]) -> Any:
+        return of_kinds(tuple(map(whole, args)), kws)
+
+    of_kinds, dispatcher.get_call_template = dispatcher.get_call_template, template
+    return dispatcher
+
+
+def _kept(dispatcher: Any, variant: str) -> Any:
     """Let numba keep a compiled function on disk, if there is a folder that can be written to."""
     from tutti.topologies.compiled_once import CompiledOnce
 
     with contextlib.suppress(RuntimeError):  # numba raises it if there is none
         function = dispatcher.py_func
-        dispatcher._cache = CompiledOnce(function, _made_from(function))  # noqa: SLF001 (as `enable_caching` does)
+        dispatcher._cache = CompiledOnce(function, _made_from(function), variant)  # noqa: SLF001 (as `enable_caching` does)
     return dispatcher
 
 

@@ -93,7 +93,8 @@ class Orders:
     def alternating(self, pieces: int) -> Int64Array:
         """Return orders, for pieces that follow each other by a step, that use links evenly in every step."""
         orders = np.zeros((self.count, self._lattice.number[0].sum()), dtype=np.int64)
-        _choose(self._lattice, pieces, orders, TUNING.order_rounds)
+        steps = int(self._lattice.steps.sum(axis=(1, 2)).max()) + pieces
+        _choose(self._lattice, pieces, steps, orders, TUNING.order_rounds)
         return orders
 
     @cached_property
@@ -187,10 +188,10 @@ def _nearer(source: Int64Array, target: Int64Array, far: Int64Array, hops: int) 
 
 
 @kernel
-def _choose(lattice: _Lattice, pieces: int, orders: Int64Array, rounds: int) -> None:
-    """Let each order take its cheapest path through the lattice, `rounds` times."""
+def _choose(lattice: _Lattice, pieces: int, steps: int, orders: Int64Array, rounds: int) -> None:
+    """Let each order take its cheapest path through the lattice, of at most `steps`, `rounds` times."""
     k = len(lattice.steps)
-    load = np.zeros((lattice.steps.sum(axis=2).sum(axis=1).max() + pieces, k, lattice.links))
+    load = np.zeros((steps, k, lattice.links))
     until = np.zeros_like(load)  # the load of all steps before each
     best = np.zeros(np.prod(lattice.number[0] + 1), dtype=np.int64)
     stride, at = np.ones(k, dtype=np.int64), np.zeros(k, dtype=np.int64)

@@ -297,7 +297,8 @@ def _send(load: MachineCosts, state: _TimelineProgress, far: int, total: int) ->
         other = (j + far) % load.ranks
         if other > 0 and known[j] > told[other]:
             port.low[place, other], port.high[place, other] = told[other], known[j]
-    told[:] = np.maximum(told, port.high[place])
+    for other in range(load.ranks):
+        told[other] = max(told[other], port.high[place, other])
     port.start[place], port.distance[place] = clock[_NOW], far
     clock[_NOW] += load.port_alpha + total * load.port
     port.arrive[place] = clock[_NOW] + load.port_alpha

@@ -44,7 +44,7 @@ from tutti.topologies.errors import Unsupported
 from tutti.topologies.exact import FloatArray, Int32Array, Int64Array, offsets_of
 from tutti.topologies.graphs.free_action import free_group
 from tutti.topologies.graphs.symmetry import automorphisms
-from tutti.topologies.kernels import kernel, now
+from tutti.topologies.kernels import assign, kernel, now
 from tutti.topologies.progress import tell
 from tutti.topologies.units import duration
 
@@ -356,9 +356,11 @@ def copy(plan: TransferSequence, to: TransferSequence) -> None:
     """Copy a plan into another's arrays."""
     length = plan.length[0]
     to.length[0] = length
-    to.slot[:length], to.begins[:length] = plan.slot[:length], plan.begins[:length]
-    to.start[:length] = plan.start[:length]
-    to.route[:], to.origin[:], to.goal[:], to.size[:] = plan.route, plan.origin, plan.goal, plan.size
+    for i in range(length):
+        to.slot[i], to.begins[i], to.start[i] = plan.slot[i], plan.begins[i], plan.start[i]
+    for i in range(len(plan.route)):
+        to.route[i], to.origin[i], to.goal[i] = plan.route[i], plan.origin[i], plan.goal[i]
+    assign(to.size, plan.size)
 
 
 @kernel

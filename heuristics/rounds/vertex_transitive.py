@@ -35,7 +35,7 @@ from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule
 from tutti.topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
 from tutti.topologies.graphs.free_action import free_group
 from tutti.topologies.graphs.symmetry import UInt64Array, orbits_of
-from tutti.topologies.kernels import inlined, kernel, leaf, now
+from tutti.topologies.kernels import assign, inlined, kernel, leaf, now
 from tutti.topologies.topology import Topology
 
 
@@ -344,7 +344,7 @@ def _anneal(
     missing, end = _play(alike, now, how, played)
     cost, least = end + how.price * _lacking(missing, ranks, how.adds), NEVER if missing > 0 else end
     for number in range(len(moves)):
-        then[:] = now
+        assign(then.ravel(), now.ravel())
         _change(alike, how.chances, moves[number], then)
         missing, end = _play(alike, then, how, played)
         worse = end + how.price * _lacking(missing, ranks, how.adds) - cost
@@ -353,7 +353,7 @@ def _anneal(
             cost += worse
             if missing == 0 and end < least:
                 least = end
-                best[:] = now
+                assign(best.ravel(), now.ravel())
     return _play(alike, best, how, played)
 
 

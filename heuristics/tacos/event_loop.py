@@ -5,12 +5,11 @@ next. At each event links are matched (Algorithm 1), and then the next arrivals 
 links differ, only some links deliver at an event (IV-F). If all are equal, all transfers on their way arrive
 together, and an event is a round: a time span of the paper.
 
-A *rule*, a named tuple of data, decides how links are matched. Its type chooses the kernels that `match` and
-`deliver` call when numba compiles the loop. So each rule has its own compiled loop, without a branch or an
-indirect call, which is also kept on disk. (With a closure over the rule's kernel, numba would never find the
-compiled loop again.) There are two states. `event_state` has room for arrivals at any time; the rules of
-`matching` and `guided` work on it. `round_state` has half as many bits for a rank and chunk, and no arrivals;
-the rule of `round_matching` works on it.
+A *rule*, a named tuple of data, decides how links are matched. Each type of rule has its own compiled loop,
+without a branch or an indirect call, in which the rule's kernels stand under the names `match` and `deliver`
+(`plays`). There are two states. `event_state` has room for arrivals at any time; the rules of `matching` and
+`guided` work on it. `round_state` has half as many bits for a rank and chunk, and no arrivals; the rule of
+`round_matching` works on it.
 
 Threads may share the nodes of a round. Each then returns to the interpreter after each step, and continues
 when all others have returned.
@@ -18,15 +17,15 @@ when all others have returned.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from types import FunctionType
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from tutti.topologies.exact import Int32Array, Int64Array
-from tutti.topologies.kernels import Kernel, kernel
+from tutti.topologies.kernels import kernel
 
 NEVER = np.int64(2**63 - 1)
 """The time of an arrival that does not come."""
@@ -58,60 +57,21 @@ def clock(now: int = 0, listed: int = 0) -> Int64Array:
     return np.array([0, now, listed])
 
 
-_KERNELS: dict[str, dict[type, Any]] = {"match": {}, "deliver": {}}
-"""The kernels of each type of rule."""
-
-
-def _by_rule() -> Callable[..., Any]:
-    """Return a decorator that lets kernels call the kernel of a rule's type in place of a function."""
-    from numba.extending import overload
-
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        @overload(function, strict=False)  # type hints differ: here arguments are numba's types
-        def compiled(rule: Any, made: Any, listed: Any, now: Any) -> Callable[..., Any] | None:
-            kernels, rule_type = _KERNELS[function.__name__], getattr(rule, "instance_class", None)
-            if rule_type not in kernels:
-                return None
-            chosen = kernels[rule_type].compiled
-
-            def call(rule: Any, made: Any, listed: int, now: int) -> Any:
-                return chosen(rule, made, listed, now)
-
-            return call
-
-        return function
-
-    return decorate
-
-
-by_rule = functools.partial(Kernel, decorate=_by_rule)
-
-
-@by_rule
-def match(rule: Any, made: Any, listed: int, now: int | np.int64) -> None:
+def match(rule: Any, made: Any, listed: int, now: int) -> None:
     """Send, at an event, the chunks that the rule matches."""
-    _KERNELS["match"][type(rule)](rule, made, listed, now)
+    raise NotImplementedError("each rule's loop has its kernel under this name")
 
 
-@by_rule
-def deliver(rule: Any, made: Any, listed: int, now: int | np.int64) -> tuple[np.int64, int]:
+def deliver(made: Any, now: int) -> tuple[int, int]:
     """Deliver the next arrivals; return their time or `NEVER`, and how many links may have data to send."""
-    arrival: tuple[np.int64, int] = _KERNELS["deliver"][type(rule)](rule, made, listed, now)
-    return arrival
+    raise NotImplementedError("each state's loop has its kernel under this name")
 
 
-def plays(rule_type: type, deliver: Callable[..., Any]) -> Callable[[Matcher], Matcher]:
-    """Return a decorator: the decorated kernel matches rules of that type, on the state of `deliver`."""
-
-    def decorate(matcher: Matcher) -> Matcher:
-        _KERNELS["match"][rule_type], _KERNELS["deliver"][rule_type] = matcher, deliver
-        return matcher
-
-    return decorate
+_LOOPS: dict[type, Callable[..., None]] = {}
+"""The loop of each type of rule."""
 
 
-@kernel(light=2, nogil=True)
-def play(rule: Any, made: Any, at: Int64Array, until: int) -> None:
+def _play(rule: Any, made: Any, at: Int64Array, until: int) -> None:
     """Play a thread's part of Algorithm 2 until nothing is on its way, or `until` steps are done.
 
     Parameters
@@ -131,8 +91,22 @@ def play(rule: Any, made: Any, at: Int64Array, until: int) -> None:
             # changed.
             match(rule, made, at[LISTED], at[NOW])
         else:
-            at[NOW], at[LISTED] = deliver(rule, made, at[LISTED], at[NOW])
+            at[NOW], at[LISTED] = deliver(made, at[NOW])
         at[STEP] += 1
+
+
+def plays(rule_type: type, deliver: Callable[..., Any]) -> Callable[[Matcher], Matcher]:
+    """Return a decorator: the decorated kernel matches rules of that type, on the state of `deliver`."""
+
+    def decorate(matcher: Matcher) -> Matcher:
+        # Numba finds a compiled loop on disk by the name of its function, and the rule's kernels by theirs.
+        names = {**globals(), "match": matcher, "deliver": deliver}
+        loop = FunctionType(_play.__code__, names, f"_play_{rule_type.__name__}")
+        loop.__qualname__ = loop.__name__
+        _LOOPS[rule_type] = kernel(light=2, nogil=True)(loop)
+        return matcher
+
+    return decorate
 
 
 def played(
@@ -144,6 +118,7 @@ def played(
     """
     (first, *states), (at, *clocks) = states, clocks
     with ThreadPoolExecutor(max(1, len(states))) as pool:
+        play = _LOOPS[type(rule)]
         while at[NOW] != NEVER:
             end = int(at[STEP]) + (1 if states else steps)
             others = [pool.submit(play, rule, *own, end) for own in zip(states, clocks, strict=True)]

@@ -228,7 +228,7 @@ def _list_starved(made: Synthesis, node: int, listed: int) -> int:
 
 
 @leaf
-def _deliver_arrivals(rule: Any, made: Synthesis, listed: int, now: int) -> tuple[np.int64, int]:
+def _deliver_arrivals(made: Synthesis, now: int) -> tuple[np.int64, int]:
     """Deliver the next arrivals; return their time, and how many links may have something to send then."""
     soonest, links = NEVER, len(made.arrival)
     for end in range(links, len(made.after)):

@@ -110,19 +110,12 @@ def synthesize(
     """
     counts = np.diff(goals.first)
     gap = distance[goals.node, np.repeat(goals.start, counts)]
-    rule = WidestGap(goals, distance, gap, counts, _chunks_with_goals(goals))
+    unmet = np.zeros(-(-len(counts) // WORD_BITS) * WORD_BITS, np.bool_)
+    unmet[: len(counts)] = counts > 0
+    rule = WidestGap(goals, distance, gap, counts, np.packbits(unmet, bitorder="little").view(np.uint64))
     made = event_state.synthesize(network, goals.start, rule, seed)
     needed = useful(network, goals, made)
     return MatchedTransfers(made.chunk[needed], made.link[needed], made.start[needed])
-
-
-@kernel(light=1)
-def _chunks_with_goals(goals: Goals) -> Words:
-    found = np.zeros((len(goals.start) + WORD_BITS - 1) // WORD_BITS, np.uint64)
-    for chunk in range(len(goals.start)):
-        if goals.first[chunk + 1] > goals.first[chunk]:
-            found[chunk // WORD_BITS] |= bit(chunk)
-    return found
 
 
 @matches(WidestGap)

@@ -62,7 +62,7 @@ from tutti.heuristics.tacos.network import TacosNetwork
 from tutti.heuristics.tacos.options import MAXIMUM, PAPER, SAMPLED
 from tutti.topologies.exact import NONE, BoolArray, Int64Array
 from tutti.topologies.graphs.symmetry import mixed as hashed
-from tutti.topologies.kernels import kernel, leaf
+from tutti.topologies.kernels import assign, kernel, leaf
 
 UNIFORM, RAREST, SCARCEST = range(3)
 ORDERS = {"uniform": UNIFORM, "rarest": RAREST, "scarcest": SCARCEST}
@@ -344,18 +344,12 @@ def replaceable(made: Synthesis, link: int, now: int) -> np.int64:
 # Postcondition first: Algorithm 1 as printed
 
 
-@kernel(light=1)
 def unmet_postconditions(network: TacosNetwork, owner: Int64Array, replace: bool) -> PostconditionFirst:
     """Return all (destination, chunk) pairs that the precondition does not meet."""
     num_nodes = len(network.in_first) - 1
-    pairs = np.empty(len(owner) * (num_nodes - 1), np.int64)
-    count = 0
-    for chunk in range(len(owner)):
-        for node in range(num_nodes):
-            if node != owner[chunk]:
-                pairs[count] = chunk * num_nodes + node
-                count += 1
-    return PostconditionFirst(pairs, np.full(1, count), replace)
+    pairs = np.arange(len(owner) * num_nodes)
+    pairs = pairs[pairs % num_nodes != np.repeat(owner, num_nodes)]
+    return PostconditionFirst(pairs, np.full(1, len(pairs)), replace)
 
 
 @matches(PostconditionFirst)
@@ -495,7 +489,7 @@ def _bids(made: Synthesis, links: Int64Array, wait: bool, now: int) -> Bids:
         level = np.int64(0)  # the number of rarest candidates that are left
         while count < most:
             if level == 0:
-                rarest[:] = candidates
+                assign(rarest, candidates)
                 level = keep_smallest(rarest, made.spread, made.trial)
             found = random_element(rarest, level, made.random)
             rarest[found // WORD_BITS] &= ~bit(found)

@@ -112,7 +112,7 @@ def _play(made: RoundState, writer: RoundWriter, seed: np.uint64, tell: Progress
     links, none = made.network.in_links, nothing(writer.width)
     rule, total = Sampled(seed), int(made.rows[1])
     for cells in writer.done():
-        _deliver_again(made, np.asarray(cells)[links], none, rule)
+        _deliver_again(made, np.asarray(cells)[links], none)
     if made.rows[1] == 0:
         return
     threads, turn, slot = threads_for(made.end), writer.rounds, np.argsort(links)
@@ -128,11 +128,11 @@ def _play(made: RoundState, writer: RoundWriter, seed: np.uint64, tell: Progress
                 tell(turn, 1 - states[0].rows[1] / total)
 
 
-def _deliver_again(made: RoundState, chunk: Cells, none: np.unsignedinteger[Any], rule: Sampled) -> None:
+def _deliver_again(made: RoundState, chunk: Cells, none: np.unsignedinteger[Any]) -> None:
     """Let the part of a round that the file has arrive, given by slots."""
     brought = chunk != none
     made.picked[:] = np.where(brought, chunk, NOTHING)
     made.missing[:] -= np.add.reduceat(brought.astype(np.int64), made.network.in_first[:-1])
     made.found[0, 0] = np.count_nonzero(brought)
-    deliver_round(rule, made, 0, 0)
+    deliver_round(made, 0)
     made.rows[0] = 0

@@ -12,7 +12,7 @@ and mostly a few blocks suffice. So a round reads little more of a state of any 
 from __future__ import annotations
 
 import os
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -197,7 +197,7 @@ def _begin(have: Blocks, begun: Blocks, missing: Int64Array, owner: Int64Array) 
 
 
 @unlocked
-def deliver_round(rule: Any, made: RoundState, listed: int, now: int) -> tuple[np.int64, int]:
+def deliver_round(made: RoundState, now: int) -> tuple[np.int64, int]:
     """Let the picked chunks arrive at a thread's nodes; return when, or `NEVER` if nothing is left."""
     network, sent = made.network, made.sent
     # Rows of a round are sorted by destination: this thread's follow those of the threads before it.

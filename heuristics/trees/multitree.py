@@ -40,7 +40,7 @@ from tutti.schedules.estimates import shard_seconds
 from tutti.schedules.method import Method, Problem
 from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule
 from tutti.topologies.exact import BoolArray, Int32Array, Int64Array
-from tutti.topologies.kernels import kernel
+from tutti.topologies.kernels import assign, kernel
 from tutti.topologies.options import Flag, Options
 from tutti.topologies.topology import Topology
 from tutti.topologies.trees.forest import depths
@@ -178,7 +178,7 @@ def _grow_all(ranks: int, links: _LinkUse, lockstep: bool) -> tuple[Int32Array, 
     routes = np.empty(2 * edges, np.int32)
     edge, end, step, count = 0, 0, 0, 0
     while edge < edges:
-        links.free[:] = links.units
+        assign(links.free, links.units)
         senders = size.copy() if lockstep else size
         turn = np.zeros(ranks, np.int64)
         grown = True
@@ -266,7 +266,7 @@ def _take_route(links: _LinkUse, via: Int32Array, parent: int, child: int, route
         route[length] = best
         length += 1
         node = tail
-    route[:length] = route[:length][::-1].copy()
+    assign(route[:length], route[:length][::-1].copy())
     return length
 
 

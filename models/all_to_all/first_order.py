@@ -30,7 +30,7 @@ from tutti.models.all_to_all.rounding import exact_flow
 from tutti.topologies.errors import NoSchedule
 from tutti.topologies.exact import FloatArray, Int32Array, Int64Array
 from tutti.topologies.graphs.shortest_paths import Adjacency, ShortestTree, shortest_tree
-from tutti.topologies.kernels import kernel, now
+from tutti.topologies.kernels import assign, kernel, now
 from tutti.topologies.topology import Topology
 
 
@@ -251,7 +251,7 @@ def iterate(
     for row in range(len(sources)):
         y, y_anchor, weight = now.flows[row], anchor.flows[row], weights[row]
         potential, potential_anchor = now.potentials[row], anchor.potentials[row]
-        gain[:] = demand[row]
+        assign(gain, demand[row])
         moved = 0.0
         for e in range(len(tail)):
             u, v, o = tail[e], target[e], orbit[e]

@@ -21,7 +21,7 @@ from tutti.schedules.schedule import MOST_CHUNKS, Chunks, Clock, Routes, Schedul
 from tutti.topologies.errors import NoSchedule
 from tutti.topologies.exact import INT64_MAX, Int32Array, Int64Array, IntArray, frozen, offsets_of
 from tutti.topologies.graphs.shortest_paths import Adjacency, shortest_routes
-from tutti.topologies.kernels import kernel
+from tutti.topologies.kernels import assign, kernel
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,7 +185,7 @@ def walk_back(graph: Adjacency, supply: Supply, out: PathList) -> tuple[int, int
                 for place in range(length):
                     flow[row, path[place]] -= amount
                 if len(lengths) > 0:
-                    links[used : used + length] = path[:length][::-1]
+                    assign(links[used : used + length], path[:length][::-1])
                     lengths[paths], amounts[paths] = length, amount
                 paths, used = paths + 1, used + length
     return paths, used

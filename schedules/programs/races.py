@@ -20,7 +20,7 @@ import numpy as np
 
 from tutti.schedules.programs.machine import ProgramArrays, State
 from tutti.topologies.exact import NONE, BoolArray, Int32Array, Int64Array
-from tutti.topologies.kernels import kernel
+from tutti.topologies.kernels import assign, kernel
 
 CLOCK_BYTES = 2**28
 """Largest size of the clocks in bytes. A smaller value means that the blocks are handled in more groups."""
@@ -108,7 +108,7 @@ def _set_clocks(
     for instruction in order:
         block, clock = machine.block[instruction], clocks[instruction]
         if instruction > machine.begin[block]:
-            clock[:] = clocks[instruction - 1]
+            assign(clock, clocks[instruction - 1])
         else:
             clock[:] = -1
         for wait in machine.waits[machine.wait_begin[instruction] : machine.wait_begin[instruction + 1]]:

@@ -28,7 +28,7 @@ from tutti.topologies.assembly import Values, check_size
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import Int64Array
 from tutti.topologies.families.grids import circulant
-from tutti.topologies.kernels import kernel
+from tutti.topologies.kernels import assign, kernel
 from tutti.topologies.topology import Topology
 
 _STEPS = 200_000_000
@@ -202,7 +202,7 @@ def _grown(ranks: int, offsets: Int64Array, ball: Words, twice: Words) -> bool:
     """Add all neighbours to a set of ranks; return whether it has all ranks."""
     size, word = len(ball), np.uint64(64)
     twice[:] = 0
-    twice[:size] = ball
+    assign(twice[:size], ball)
     whole, part = ranks // 64, np.uint64(ranks % 64)
     for i in range(size):  # the bits, and behind them all of them again
         twice[i + whole] |= ball[i] << part

@@ -200,7 +200,6 @@ def mixed(value: np.uint64) -> np.uint64:
     return value ^ (value >> np.uint64(31))
 
 
-@kernel
 def refine(
     colours: UInt64Array, source: Int32Array, target: Int32Array, classes: UInt64Array
 ) -> tuple[UInt64Array, int]:
@@ -209,12 +208,11 @@ def refine(
     The number of rounds depends on the network up to isomorphism alone, so that the colours of two isomorphic
     coloured networks are equal as multisets.
     """
-    distinct, rounds = _distinct(colours), 0
+    distinct, rounds = len(np.unique(colours)), 0
     while distinct < len(colours):
-        refined = _round(colours, source, target, classes)
+        colours = _round(colours, source, target, classes)
         rounds += 1
-        found = _distinct(refined)
-        colours = refined
+        found = len(np.unique(colours))
         if found <= distinct:
             break
         distinct = found
@@ -232,16 +230,6 @@ def _round(colours: UInt64Array, source: Int32Array, target: Int32Array, classes
     for node in range(len(colours)):
         seen[node] = mixed(seen[node] + mixed(colours[node]))
     return seen
-
-
-@kernel
-def _distinct(colours: UInt64Array) -> int:
-    ordered = np.sort(colours)
-    count = 1
-    for i in range(1, len(ordered)):
-        if ordered[i] != ordered[i - 1]:
-            count += 1
-    return count
 
 
 _LONGEST_BASE = 256

@@ -391,7 +391,7 @@ def _gamma(tails, heads, capacity, ranks, nodes, total, tail, switch, head, most
         sources[nodes] = True
         if inside:
             sources[switch] = True
-            ends = np.unique(np.array([tail, head]))
+            ends = np.array([min(tail, head), max(tail, head)])[: 1 if tail == head else 2]
         else:
             sources[tail] = True
             sources[head] = True

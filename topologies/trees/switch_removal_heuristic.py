@@ -359,8 +359,13 @@ def _deal(rows: Int64Array, columns: Int64Array, apart: bool) -> Int64Array:
     With `apart`, rows and columns are the same blocks and the diagonal is 0.
     """
     result = _proportional(rows, columns, apart)
-    row, column = rows - result.sum(axis=1), columns - result.sum(axis=0)
-    for most in (1, 1, max(rows.max(), 1)):
+    row, column, total = rows.copy(), columns.copy(), 0
+    for a in range(len(rows)):
+        total += rows[a]
+        for b in range(len(columns)):
+            row[a] -= result[a, b]
+            column[b] -= result[a, b]
+    for most in (1, 1, total):
         _round(result, row, column, apart, most)
     if apart:
         _mend(result, row, column)
@@ -441,8 +446,7 @@ def shares(ins: Side, outs: Side, blocks: int, evenly: bool) -> SwitchShares:
     for place in range(size):
         mine, theirs = rows[place::size], columns[place::size]
         units = _deal(ins.units[mine], outs.units[theirs], True)
-        for a, b in zip(*np.nonzero(units)):  # noqa: B905 (numba has no strict)
-            table.append((mine[a], theirs[b], units[a, b]))
+        _list(table, mine, theirs, units)
     return _columns(table)
 
 
@@ -465,7 +469,7 @@ def _by_block(table: list[_Share], ins: Side, outs: Side, blocks: int, evenly: b
         if len(mine):
             out[mine] = _deal(given[mine], between[a], False)
         if len(theirs):
-            into[theirs] = _deal(taken[theirs], np.ascontiguousarray(between[:, a]), False)
+            into[theirs] = _deal(taken[theirs], between[:, a].copy(), False)
     for a in range(blocks):
         mine = np.flatnonzero(before == a)
         for b in range(blocks):
@@ -480,9 +484,16 @@ def _match(
 ) -> None:
     """Match the units that one block's nodes send and the other's take: evenly, or in rank order."""
     even = _deal(out, into, False) if evenly else _in_order(out, into)
-    for i, row in enumerate(mine):
-        for j in np.flatnonzero(even[i]):
-            table.append((row, theirs[j], even[i, j]))  # noqa: PERF401 (numba appends faster than it extends)
+    _list(table, mine, theirs, even)
+
+
+@kernel
+def _list(table: list[_Share], rows: Int64Array, columns: Int64Array, units: Int64Array) -> None:
+    """Add the shares that are not 0."""
+    for i in range(len(rows)):
+        for j in range(len(columns)):
+            if units[i, j] > 0:
+                table.append((rows[i], columns[j], units[i, j]))  # noqa: PERF401 (numba appends faster than it extends)
 
 
 @kernel

@@ -154,14 +154,14 @@ class BrokenError(Exception):
 
 
 def test_an_error_in_a_thread_ends_the_synthesis(monkeypatch):
-    play = event_loop.play
+    play = event_loop._LOOPS[Sampled]
 
     def broken(rule, made, at, until):
         if made.thread == 1:
             raise BrokenError
         return play(rule, made, at, until)
 
-    monkeypatch.setattr(event_loop, "play", broken)
+    monkeypatch.setitem(event_loop._LOOPS, Sampled, broken)
     with pytest.raises(BrokenError):
         round_matching.synthesize(network_of("ring:8"), np.arange(8), Sampled(np.uint64(0)), 3)
 
