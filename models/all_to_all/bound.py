@@ -14,7 +14,7 @@ from tutti.models.all_to_all.certificate import lower_bound
 from tutti.models.all_to_all.demand import Demand
 from tutti.models.all_to_all.optimum import QUICK_VARIABLES, best_lengths, capped, uncapped_lengths
 from tutti.models.all_to_all.orbits import quick_lengths, solve_by_orbits
-from tutti.models.bounds.bandwidth import cut_nodes, exit_bandwidth
+from tutti.models.bounds.bottleneck_cut import cut_nodes, exit_bandwidth
 from tutti.models.bounds.bound import ASKED_SECONDS, SECONDS_PER_BYTE, Bound
 from tutti.models.solvers.outcome import ROUNDING
 from tutti.schedules.collective import EVERYONE, Collective
