@@ -31,7 +31,7 @@ from tutti.models.all_to_all.rounding import (
     exact_flow,
     rational_lengths,
 )
-from tutti.models.bounds.bandwidth import cut_nodes, exit_bandwidth
+from tutti.models.bounds.bottleneck_cut import cut_nodes, exit_bandwidth
 from tutti.models.bounds.bound import ASKED_SECONDS, SECONDS_PER_BYTE, Bound
 from tutti.models.solvers import Effort, Feature, SolverResult, compile_model, solve
 from tutti.models.solvers.outcome import ROUNDING

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from tutti.models.bounds.bottleneck_cut import bottleneck_cut
+from tutti.models.bounds.bottleneck_cut import bottleneck_cut, cut_nodes, exit_bandwidth
 from tutti.models.bounds.bound import SECONDS_PER_BYTE, Bound
 from tutti.models.bounds.traffic import Traffic
 from tutti.topologies.errors import InputError
@@ -32,19 +32,6 @@ RATED_PRODUCTS = 4 * 10**9
 
 COMPARED_CELLS = 4 * 10**7
 """Largest number of links times nodes that are compared, a byte each."""
-
-
-def exit_bandwidth(topology: Topology, inside: BoolArray) -> Fraction:
-    """Return the bandwidth of the links that leave these nodes, bytes/s."""
-    leaving = inside[topology.source] & ~inside[topology.target]
-    total = sum(topology.bandwidth.numerators[leaving].tolist())
-    return Fraction(total, topology.bandwidth.denominator)
-
-
-def cut_nodes(topology: Topology, inside: BoolArray) -> dict[str, list[int]]:
-    """Return the ranks and switches inside, as certificates have them."""
-    nodes, ranks = np.flatnonzero(inside), topology.num_ranks
-    return {"ranks": nodes[nodes < ranks].tolist(), "switches": nodes[nodes >= ranks].tolist()}
 
 
 def degree_bound(topology: Topology, traffic: Traffic) -> Bound:
@@ -82,20 +69,17 @@ def cut_bound(topology: Topology, traffic: Traffic) -> Bound:
     alone = len(traffic.members) == 1 and exact is not None
     every = topology.num_nodes <= MOST_ENUMERATED
     cuts = [*(exact or [])] if alone else [*(exact or []), *candidate_cuts(topology, traffic)]
-    rated = [(_time_of(topology, traffic, inside), inside) for inside in cuts]
-    value, inside = max(rated, key=lambda row: row[0])
+    crossing = [(traffic.crossing(inside), exit_bandwidth(topology, inside)) for inside in cuts]
+    times = [share / bandwidth if share else Fraction(0) for share, bandwidth in crossing]
+    worst = times.index(max(times))
+    share, bandwidth = map(json_number, crossing[worst])
     certificate = {
-        **cut_nodes(topology, inside),
-        "exit_bandwidth": json_number(exit_bandwidth(topology, inside)),
-        "share": json_number(traffic.crossing(inside)),
+        **cut_nodes(topology, cuts[worst]),
+        "exit_bandwidth": bandwidth,
+        "share": share,
         "maximum": alone or every,
     }
-    return Bound("cut", value, SECONDS_PER_BYTE, certificate)
-
-
-def _time_of(topology: Topology, traffic: Traffic, inside: BoolArray) -> Fraction:
-    share = traffic.crossing(inside)
-    return share / exit_bandwidth(topology, inside) if share else Fraction(0)
+    return Bound("cut", times[worst], SECONDS_PER_BYTE, certificate)
 
 
 def _bottlenecks(topology: Topology, traffic: Traffic) -> list[BoolArray] | None:

@@ -56,6 +56,19 @@ class Cut:
         return self.weight / self.exit_bandwidth if self.weight else Fraction(0)
 
 
+def exit_bandwidth(topology: Topology, inside: BoolArray) -> Fraction:
+    """Return the bandwidth of the links that leave these nodes, bytes/s."""
+    leaving = inside[topology.source] & ~inside[topology.target]
+    total = sum(topology.bandwidth.numerators[leaving].tolist())
+    return Fraction(total, topology.bandwidth.denominator)
+
+
+def cut_nodes(topology: Topology, inside: BoolArray) -> dict[str, list[int]]:
+    """Return the ranks and switches inside, as certificates have them."""
+    nodes, ranks = np.flatnonzero(inside), topology.num_ranks
+    return {"ranks": nodes[nodes < ranks].tolist(), "switches": nodes[nodes >= ranks].tolist()}
+
+
 def bottleneck_cut(
     topology: Topology, weights: Iterable[Fraction | int] | None = None, sinks: Sequence[int] | None = None
 ) -> Cut:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from tutti.models.bounds.check import Proof, current_kind, proven
+from tutti.models.bounds.check import PROOFS, Proof, current_kind, proven
 from tutti.schedules.collective import Collective
 from tutti.schedules.method import Problem
 from tutti.schedules.schedule import Schedule
@@ -16,25 +16,10 @@ from tutti.topologies.topology import Topology
 
 SECONDS = "s"
 SECONDS_PER_BYTE = "s/B"
-UNITS = {
-    **dict.fromkeys(("cut", "degree", "partition", "mcf", "lp"), (SECONDS_PER_BYTE,)),
-    **dict.fromkeys(
-        (
-            "cut_gossip",
-            "distance",
-            "combined",
-            "broadcast_growth",
-            "message_count",
-            "first_hop",
-            "unicast_price",
-            "multicast_price",
-            "path_price",
-            "partition_latency",
-        ),
-        (SECONDS,),
-    ),
-}
-"""The units that values of each kind may have; kinds of plug-ins may have either."""
+PER_BYTE = ("cut", "degree", "partition", "mcf", "lp")
+"""The kinds whose bounds are in seconds per byte of M; the others are in seconds."""
+UNITS = {kind: (SECONDS_PER_BYTE,) if kind in PER_BYTE else (SECONDS,) for kind in PROOFS}
+"""The units that values of each kind may have; kinds of plug-ins, which are added later, may have either."""
 ANY_SCHEDULE = "any schedule"
 """The ``scope`` of a certificate whose bound holds for all schedules; bounds without a scope do, too."""
 

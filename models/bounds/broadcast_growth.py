@@ -26,6 +26,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -66,45 +67,24 @@ def broadcast_growth_bound(topology: Topology, traffic: Traffic, distances: Alph
     if large or len(traffic.disjoint_groups) > 1 or not forwarding(topology).any():
         return None
     largest = sorted(range(len(traffic.members)), key=lambda group: -len(traffic.members[group]))
-    found = [
-        place
-        for outward in (True, False)
-        for group in largest[:MOST_GROUPS]
-        for place in _slowest(topology, traffic if outward else traffic.reverse, distances, group, outward)
-    ]
-    if not found:
-        return None
-    slowest = max(found, key=lambda place: place.ticks)
     tick = Fraction(tick_of(distances), topology.alpha.denominator)
-    certificate = {
-        "node": slowest.node,
-        "direction": "out" if slowest.outward else "in",
-        "needed": slowest.needed,
-        "ticks": slowest.ticks,
-        "tick": json_number(tick),
-    }
-    return Bound("broadcast_growth", slowest.ticks * tick, SECONDS, certificate)
-
-
-@dataclass(frozen=True)
-class _SlowestRank:
-    """The rank whose data (``outward``), or whose knowledge, takes `ticks` ticks to reach all `needed`."""
-
-    node: int
-    outward: bool
-    needed: int
-    ticks: int
-
-
-def _slowest(
-    topology: Topology, traffic: Traffic, distances: AlphaDistances, group: int, outward: bool
-) -> Iterator[_SlowestRank]:
-    """Yield the slowest rank of a group among those whose data all of it needs, if there is one."""
-    members, concerned = traffic.members[group], _concerned(traffic, group)
-    if len(members) > 1 and len(concerned):
-        ticks = Growth(topology, distances, members, outward).ticks(concerned)
-        worst = int(np.argmax(ticks))
-        yield _SlowestRank(int(concerned[worst]), outward, len(members), int(ticks[worst]))
+    slowest, certificate = -1, dict[str, Any]()
+    for direction, way in (("out", traffic), ("in", traffic.reverse)):
+        for group in largest[:MOST_GROUPS]:
+            members, concerned = way.members[group], _concerned(way, group)
+            if len(members) < 2 or not len(concerned):
+                continue
+            ticks = Growth(topology, distances, members, direction == "out").ticks(concerned)
+            if ticks.max() > slowest:
+                slowest = int(ticks.max())
+                certificate = {
+                    "node": int(concerned[np.argmax(ticks)]),
+                    "direction": direction,
+                    "needed": len(members),
+                    "ticks": slowest,
+                    "tick": json_number(tick),
+                }
+    return Bound("broadcast_growth", slowest * tick, SECONDS, certificate) if certificate else None
 
 
 def _concerned(traffic: Traffic, group: int) -> Int32Array:

@@ -15,7 +15,9 @@ import numpy as np
 
 from tutti.schedules.collective import EVERYONE, Collective
 from tutti.topologies.errors import InputError
-from tutti.topologies.topology import Topology
+from tutti.topologies.topology import Link, Topology
+from tutti.topologies.transforms import transpose
+from tutti.topologies.units import exact_number
 
 Certificate = Mapping[str, Any]
 """The content of a certificate; each ``check_*`` module says which keys it needs."""
@@ -33,9 +35,10 @@ class Item:
     ends: frozenset[int]
     share: Fraction
 
-    def crosses(self, inside: frozenset[int]) -> bool:
-        """Whether the item starts at a node inside and ends at one outside."""
-        return not self.starts.isdisjoint(inside) and not self.ends <= inside
+    @property
+    def reversed(self) -> Item:
+        """The item with starts and ends exchanged."""
+        return Item(self.ends, self.starts, self.share)
 
 
 def items_of(collective: Collective) -> Iterator[Item]:
@@ -53,7 +56,7 @@ def items_of(collective: Collective) -> Iterator[Item]:
 
 
 def share_out(collective: Collective, inside: frozenset[int]) -> Fraction:
-    """Return the shares of the items that cross out of a set of nodes (`Item.crosses`), added up."""
+    """Return the shares of the items that start at a node inside and end at one outside, added up."""
     items, ranks = collective.items, np.isin(np.arange(collective.num_ranks), list(inside))
     members = [frozenset(group) for group in collective.members]
     leaves = np.array([not group.isdisjoint(inside) for group in members])[items.group]
@@ -61,6 +64,21 @@ def share_out(collective: Collective, inside: frozenset[int]) -> Fraction:
     starts = np.where(items.start == EVERYONE, leaves, ranks[items.start])
     crosses = starts & np.where(items.end == EVERYONE, enters, ~ranks[items.end])
     return Fraction(sum(items.share.numerators[crosses].tolist()), items.share.denominator)
+
+
+def exact(certificate: Certificate, *names: str) -> Iterator[Fraction]:
+    """Yield the numbers of a certificate with these names."""
+    return (exact_number(str(certificate[name])) for name in names)
+
+
+def inward(
+    certificate: Certificate, topology: Topology, collective: Collective
+) -> tuple[Topology, list[Item]]:
+    """Return the network and the items; links and time are reversed if the certificate's direction is out."""
+    items = list(items_of(collective))
+    if certificate["direction"] != "out":
+        return topology, items
+    return transpose(topology), [item.reversed for item in items]
 
 
 def check_one_to_one(kind: str, collective: Collective) -> None:
@@ -86,6 +104,18 @@ def strengthened(topology: Topology, able: Iterable[int]) -> Topology:
     return replace(topology, multicast=topology.multicast | more, aggregate=topology.aggregate | more)
 
 
+def links_of(topology: Topology) -> list[Link]:
+    """Return all links."""
+    return [topology.link(index) for index in range(topology.num_links)]
+
+
+def entering_links(topology: Topology, inside: frozenset[int]) -> list[Link]:
+    """Return the links into a set of nodes."""
+    here = np.isin(np.arange(topology.num_nodes), list(inside))
+    entering = np.flatnonzero(~here[topology.source] & here[topology.target])
+    return [topology.link(index) for index in entering.tolist()]
+
+
 def inside_of(certificate: Certificate, topology: Topology) -> frozenset[int]:
     """Return S: the given ranks and switches, or the set whose cut is around the given rank."""
     if "ranks" in certificate:
@@ -96,8 +126,8 @@ def inside_of(certificate: Certificate, topology: Topology) -> frozenset[int]:
 
 def bandwidth_out(topology: Topology, inside: frozenset[int]) -> Fraction:
     """Return B⁺(S): the bandwidth of the links that leave a set of nodes."""
-    links = zip(topology.source.tolist(), topology.target.tolist(), topology.bandwidth, strict=True)
-    return sum((b for source, target, b in links if source in inside and target not in inside), Fraction(0))
+    leaving = entering_links(topology, frozenset(range(topology.num_nodes)) - inside)
+    return sum((link.bandwidth for link in leaving), Fraction(0))
 
 
 def shortest_path(topology: Topology, origin: int, goal: int) -> tuple[Fraction, list[int]]:

@@ -10,11 +10,10 @@ from bisect import bisect_right
 from collections.abc import Collection, Sequence
 from fractions import Fraction
 
-from tutti.models.bounds.certificate import MOST_TICKS, Certificate, all_distances, items_of
+from tutti.models.bounds.certificate import MOST_TICKS, Certificate, all_distances, exact, items_of
 from tutti.schedules.collective import Collective
 from tutti.topologies.errors import InputError
 from tutti.topologies.topology import Topology
-from tutti.topologies.units import exact_number
 
 
 class Reachability:
@@ -146,13 +145,11 @@ class Reachability:
         found: dict[int, int] = {}
         for head, alpha in self.out[node]:
             if head in self.able:
-                heard = self._leaving_out(node, head, now - alpha) if alpha <= now else 0
+                # X(head, at | node); X(head, at) where no link leads back
+                at = now - alpha
+                heard = self.without[at].get((node, head), self.x[at][head]) if at >= 0 else 0
                 found[head] = max(found.get(head, 0), heard)
         return found
-
-    def _leaving_out(self, node: int, head: int, at: int) -> int:
-        """Return X(head, at | node); X(head, at) where no link leads back."""
-        return self.without[at].get((node, head), self.x[at][head])
 
 
 def _fabrics(out: Sequence[Sequence[tuple[int, int]]], able: frozenset[int]) -> dict[int, int]:
@@ -171,7 +168,7 @@ def _fabrics(out: Sequence[Sequence[tuple[int, int]]], able: frozenset[int]) -> 
 def prove_broadcast_growth(certificate: Certificate, topology: Topology, collective: Collective) -> Fraction:
     """Return the bound that a certificate of the kind ``broadcast_growth`` proves."""
     node, outward, ticks = certificate["node"], certificate["direction"] == "out", int(certificate["ticks"])
-    tick = exact_number(str(certificate["tick"]))
+    (tick,) = exact(certificate, "tick")
     if tick <= 0 or ticks > MOST_TICKS:
         raise InputError(
             f"broadcast_growth bound: {ticks} ticks of {tick} s; at most {MOST_TICKS} positive ones"

@@ -15,13 +15,21 @@ from math import ceil, lcm
 
 import numpy as np
 
-from tutti.models.bounds.certificate import MOST_TICKS, Certificate, Item, all_distances, inside_of, items_of
+from tutti.models.bounds.certificate import (
+    MOST_TICKS,
+    Certificate,
+    Item,
+    all_distances,
+    entering_links,
+    exact,
+    inside_of,
+    items_of,
+)
 from tutti.models.bounds.check_broadcast_growth import Reachability
 from tutti.schedules.collective import Collective
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import Int64Array
 from tutti.topologies.topology import Topology
-from tutti.topologies.units import exact_number
 
 PARTS = 2**42
 """Number of parts into which M is cut: what can be served is rounded up, what is needed down."""
@@ -45,6 +53,8 @@ class Crossing:
 
     Attributes
     ----------
+    holders
+        Ranks, and switches that copy or add.
     distance
         α-distances over α's denominator, from each node to each, -1 for none.
     needed
@@ -63,6 +73,7 @@ class Crossing:
         self, topology: Topology, inside: frozenset[int], items: Sequence[Item], tick: Fraction
     ) -> None:
         self.topology, self.inside, self.tick = topology, inside, tick
+        self.holders = frozenset(np.flatnonzero(topology.holders).tolist())
         shares: defaultdict[tuple[int, int], Fraction] = defaultdict(Fraction)
         for item in items:
             for pair in product(item.starts - inside, item.ends & inside):
@@ -88,20 +99,22 @@ class Crossing:
         before = [(moment + 1) * tick / parts for moment in range(ticks + 1)]
         after = [(ticks - moment) * tick / parts for moment in range(ticks + 1)]
         came, goes = _Ports(self, size, before, into=True), _Ports(self, size, after, into=False)
-        for (tail, head, alpha, bandwidth), count in self._entries().items():
-            depend = [self._dependent(tail, now) for now in range(ticks // parts + 1)]
-            hear = [self._hearing(head, until) for until in range(ticks // parts + 1)]
+        for link, count in Counter(entering_links(self.topology, self.inside)).items():
+            before_tail = {node: self._ticks(node, link.source) for node in self.holders - self.inside}
+            behind_head = {node: self._ticks(link.target, node) for node in self.holders}
+            depend = [_largest(self.heard, before_tail, whole) for whole in range(ticks // parts + 1)]
+            hear = [_largest(self.told, behind_head, whole) for whole in range(ticks // parts + 1)]
             starts = [depend[moment // parts] for moment in range(ticks + 1)]
             ends = [hear[(ticks - moment) // parts] for moment in range(ticks + 1)]
-            brought = came.most(self.holders - self.inside, tail, self.own)
-            passed = goes.most(self.holders, head, self.due)
+            brought = came.most(self.holders - self.inside, link.source, self.own)
+            passed = goes.most(self.holders, link.target, self.due)
             moments = np.array(
                 [starts, ends, *([min(part, left) for part in each] for each in (brought, passed))]
             )
-            key = moments.tobytes(), alpha, bandwidth
+            key = moments.tobytes(), link.alpha, link.bandwidth
             if key not in known:
-                rate = bandwidth * PARTS / size
-                lasting = [(number * tick / parts - alpha) * rate for number in range(1, ticks + 2)]
+                rate = link.bandwidth * PARTS / size
+                lasting = [(number * tick / parts - link.alpha) * rate for number in range(1, ticks + 2)]
                 room = np.array([max(0, min(left, -(-n.numerator // n.denominator))) for n in lasting])
                 known[key] = self._most(moments, room, most, left)
             total += count * known[key]
@@ -129,36 +142,16 @@ class Crossing:
             served[begin] = max(served[begin + 1], int(together.max()))
         return int(served[0])
 
-    def _entries(self) -> Mapping[tuple[int, int, Fraction, Fraction], int]:
-        """Return the different links into S: ends, α, bandwidth, and how many of each there are."""
-        links = zip(
-            self.topology.source.tolist(),
-            self.topology.target.tolist(),
-            self.topology.alpha,
-            self.topology.bandwidth,
-            strict=True,
-        )
-        return Counter(link for link in links if link[0] not in self.inside and link[1] in self.inside)
-
-    @property
-    def holders(self) -> frozenset[int]:
-        """Ranks, and switches that copy or add."""
-        return self.topology.multicast | self.topology.aggregate | frozenset(range(self.topology.num_ranks))
-
-    def _dependent(self, tail: int, now: int) -> int:
-        """Return I of links out of a node, at a whole tick."""
-        away = [(node, self._ticks(node, tail)) for node in self.holders - self.inside]
-        return max((self.heard.until(now - d + 1)[node] for node, d in away if 0 <= d <= now), default=0)
-
-    def _hearing(self, head: int, left: int) -> int:
-        """Return O of links into a node, `left` whole ticks before the end."""
-        away = [(node, self._ticks(head, node)) for node in self.holders]
-        return max((self.told.until(left - d + 1)[node] for node, d in away if 0 <= d <= left), default=0)
-
     def _ticks(self, tail: int, head: int) -> int:
         """Return the whole ticks of the path from node to node; -1 if there is none."""
         away = self.distance[tail][head]
         return int(away / (self.tick * self.topology.alpha.denominator)) if away >= 0 else -1
+
+
+def _largest(reached: Reachability, away: Mapping[int, int], ticks: int) -> int:
+    """Return the largest count of nodes (I or O), each as many ticks before `ticks` as it is away."""
+    counts = [reached.until(ticks - d + 1)[node] for node, d in away.items() if 0 <= d <= ticks]
+    return max(counts, default=0)
 
 
 class _Ports:
@@ -214,16 +207,15 @@ class _Ports:
 
 def prove_cut_gossip(certificate: Certificate, topology: Topology, collective: Collective) -> Fraction:
     """Return the bound that a certificate of the kind ``cut_gossip`` proves."""
-    inside, size = inside_of(certificate, topology), exact_number(str(certificate["size_bytes"]))
-    ticks, tick, parts = certificate["ticks"], exact_number(str(certificate["tick"])), certificate["parts"]
+    inside, (size, tick) = inside_of(certificate, topology), exact(certificate, "size_bytes", "tick")
+    ticks, parts = certificate["ticks"], certificate["parts"]
     if type(ticks) is not int or type(parts) is not int or not 0 < ticks <= MOST_TICKS or parts < 1:
         raise InputError(f"cut_gossip bound: {ticks} ticks in {parts} parts; 1 to {MOST_TICKS} whole ones")
     if tick <= 0 or size <= 0 or topology.num_ranks > MOST_RANKS:
         raise InputError(f"cut_gossip bound: ticks of {tick} s, {size} bytes, at most {MOST_RANKS} ranks")
     all_items = (item for item in items_of(collective) if item.share)
     items = [item for item in all_items if item.starts != item.ends or len(item.ends) > 1]
-    ends = zip(topology.source.tolist(), topology.target.tolist(), topology.alpha, strict=True)
-    entering = [alpha for tail, head, alpha in ends if tail not in inside and head in inside]
+    entering = [link.alpha for link in entering_links(topology, inside)]
     if not entering or min(entering) * parts < tick:
         raise InputError("cut_gossip bound: α of a link into the set is less than a part of a tick")
     if len({(len(item.starts) > 1, len(item.ends) > 1) for item in items}) != 1:

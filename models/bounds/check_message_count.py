@@ -16,12 +16,11 @@ from itertools import accumulate
 
 import numpy as np
 
-from tutti.models.bounds.certificate import MOST_TICKS, Certificate, Item, all_distances, items_of
+from tutti.models.bounds.certificate import MOST_TICKS, Certificate, Item, all_distances, exact, inward
 from tutti.schedules.collective import Collective
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import Int64Array
 from tutti.topologies.topology import Topology
-from tutti.topologies.transforms import transpose
 from tutti.topologies.units import exact_number
 
 PARTS = 2**44
@@ -141,11 +140,9 @@ class Receipt:
             (number, link)
             for number, inside in enumerate(self.sets)
             for link, (tail, head) in enumerate(ends)
-            if head in inside and tail not in inside and self._reached(inside, tail)
+            if head in inside and tail not in inside
+            if any(hub not in inside and self.distance[hub][tail] >= 0 for hub in self.hubs)
         ]
-
-    def _reached(self, inside: frozenset[int], tail: int) -> bool:
-        return any(hub not in inside and self.distance[hub][tail] >= 0 for hub in self.hubs)
 
     @cached_property
     def needs(self) -> list[list[int]]:
@@ -158,8 +155,11 @@ class Receipt:
         return self._from_outside(self.demand.most)
 
     def _from_outside(self, together: Callable[[Iterable[int]], int]) -> list[list[int]]:
-        sets = range(len(self.sets))
-        return [[together(self.far(number, least)) for least in self.known] for number in sets]
+        """Return the data together of the ranks outside each set that are at a distance K or farther."""
+        return [
+            [together([rank for rank, away in outside.items() if away >= least]) for least in self.known]
+            for outside in self.outside
+        ]
 
     def senders(self, number: int, tail: int) -> dict[tuple[int, int], list[list[list[int]]]]:
         """Return the senders over a link out of `tail` into a set, the α up to it, and what is `nearer`.
@@ -201,10 +201,6 @@ class Receipt:
             }
             for inside in self.sets
         ]
-
-    def far(self, number: int, least: int) -> list[int]:
-        """Return those of these ranks that are that far away or farther."""
-        return [rank for rank, away in self.outside[number].items() if away >= least]
 
     def nearer(self, number: int, hub: int) -> list[list[int]]:
         """Return by K, then K', what starts K or farther from a set but nearer than K' to a hub."""
@@ -349,17 +345,15 @@ class _ReceiptColumns:
 
 def prove_message_count(certificate: Certificate, topology: Topology, collective: Collective) -> Fraction:
     """Return the bound that a certificate of the kind ``message_count`` proves."""
-    outward, tick = certificate["direction"] == "out", exact_number(str(certificate["tick"]))
-    ticks, size = int(certificate["ticks"]), exact_number(str(certificate["size_bytes"]))
+    ticks, (tick, size) = int(certificate["ticks"]), exact(certificate, "tick", "size_bytes")
     known = [int(exact_number(str(d)) * topology.alpha.denominator) for d in certificate["distances"]]
     others = [frozenset([*cut["ranks"], *cut["switches"]]) for cut in certificate["cuts"]]
     if tick <= 0 or size <= 0 or not 0 < ticks <= MOST_TICKS:
         raise InputError(f"message_count bound: {ticks} ticks of {tick} s; 1 to {MOST_TICKS} positive ones")
     if known != sorted(set(known)) or known[:1] != [0]:
         raise InputError("message_count bound: distances must rise, 0 first")
-    ways = transpose(topology) if outward else topology
-    items = list(items_of(collective))
-    demand = _hearing(items) if certificate["heard"] else _demand(items, outward)
+    ways, items = inward(certificate, topology, collective)
+    demand = _hearing(items) if certificate["heard"] else _demand(items)
     # If bytes take no time, the slowest link brings everything in a tick.
     counted = min(topology.bandwidth) * tick if certificate["heard"] else size
     receipt = Receipt(ways, all_distances(ways), demand, others, known, tick, counted)
@@ -368,15 +362,13 @@ def prove_message_count(certificate: Certificate, topology: Topology, collective
     return ticks * tick
 
 
-def _demand(items: Sequence[Item], outward: bool) -> ReceiptDemand:
-    """Return the data each rank starts with and the ranks that need all; time is reversed if `outward`."""
-    ends = {
-        item.starts if outward else item.ends for item in items if item.share and item.starts != item.ends
-    }
+def _demand(items: Sequence[Item]) -> ReceiptDemand:
+    """Return the data each rank starts with and the ranks that need all."""
+    ends = {item.ends for item in items if item.share and item.starts != item.ends}
     starts: defaultdict[int, Fraction] = defaultdict(Fraction)
-    summed = [item for item in items if len(item.ends if outward else item.starts) > 1]
+    summed = [item for item in items if len(item.starts) > 1]
     for item in summed or (item for item in items if item.starts != item.ends):
-        for rank in item.ends if outward else item.starts:
+        for rank in item.starts:
             starts[rank] += item.share
     ends |= {item.starts for item in summed}
     alike = {item.ends for item in summed} | {item.starts for item in summed}

@@ -15,25 +15,26 @@ from functools import cached_property
 
 import numpy as np
 
-from tutti.models.bounds.certificate import Certificate, dijkstra, items_of
+from tutti.models.bounds.certificate import Certificate, dijkstra, exact, inward
 from tutti.schedules.collective import Collective
 from tutti.topologies.errors import InputError
-from tutti.topologies.exact import INT64_MAX, BoolArray, Int64Array
+from tutti.topologies.exact import INT64_MAX, Int64Array
 from tutti.topologies.topology import Topology
-from tutti.topologies.transforms import transpose
-from tutti.topologies.units import exact_number
 
 
 @dataclass(frozen=True, eq=False)
-class Windows:
-    """Moments from 0 to a time; a bin lies between each and the next.
+class TimedNetwork:
+    """A network over time, which is the same for all items. A bin lies between each moment and the next.
 
     Parameters
     ----------
+    topology
+        The network.
     moments
         Seconds, rising from 0; the last one is the time.
     """
 
+    topology: Topology
     moments: Sequence[Fraction]
 
     @property
@@ -45,22 +46,30 @@ class Windows:
         """Return the bin of what leaves at a time: the bin that begins then or has begun."""
         return bisect_right(self.moments, time) - 1
 
-    def turns(self, alpha: Fraction, often: int) -> Int64Array:
-        """Return how often data that is there from a bin on may leave in each bin, α apart, `often` at most.
+    @cached_property
+    def turns(self) -> dict[Fraction, Int64Array]:
+        """For each α: how often data may leave over a link to be forwarded, once for each other holder.
 
-        Shape (bins, bins), by the bin in which it leaves and that from which it is there.
+        Shape (bins, bins), by the bin in which it leaves and that from which it is there; α apart.
         """
-        found = np.zeros((self.bins, self.bins), dtype=np.int64)
-        for bin_, moment in enumerate(self.moments[:-1]):
-            for turn in range(often):
-                if moment + turn * alpha >= self.moments[-1]:
-                    break
-                found[self.leaves_in(moment + turn * alpha), bin_] += 1
+        found = {alpha: np.zeros((self.bins,) * 2, dtype=np.int64) for alpha in set(self.topology.alpha)}
+        for alpha, table in found.items():
+            for bin_, moment in enumerate(self.moments[:-1]):
+                for turn in range(int(self.topology.holders.sum()) - 1):
+                    leaving = moment + turn * alpha
+                    if leaving >= self.moments[-1]:
+                        break
+                    table[self.leaves_in(leaving), bin_] += 1
         return found
 
-    def before(self, alpha: Fraction) -> Int64Array:
-        """Return the bins of what has arrived α before the end of each bin, -1 for none."""
-        return np.array([bisect_left(self.moments, end - alpha) - 1 for end in self.moments[1:]])
+    @cached_property
+    def before(self) -> dict[Fraction, Int64Array]:
+        """For each α: for what arrives in each bin, the last bin in which it had come to the link's tail."""
+        ends = self.moments[1:]
+        return {
+            alpha: np.array([bisect_left(self.moments, end - alpha) - 1 for end in ends])
+            for alpha in self.turns
+        }
 
     def most(self, worth: Int64Array, alpha: Fraction) -> Fraction:
         """Return the largest sum over messages of what they earn, with bytes measured by their seconds.
@@ -80,39 +89,6 @@ class Windows:
             sums = (best[p] + room * gains[p][q - 1] for room, p in ways if room > 0)
             best.append(max(best[-1], *sums, 0))
         return Fraction(best[-1], unit)
-
-
-@dataclass(frozen=True, eq=False)
-class TimedNetwork:
-    """The part of a network over time that is the same for all items.
-
-    Parameters
-    ----------
-    topology
-        The network.
-    windows
-        The bins of time.
-    """
-
-    topology: Topology
-    windows: Windows
-
-    @cached_property
-    def holds(self) -> BoolArray:
-        """Shape (nodes,): whether data stays there: at a rank, or a switch that copies or adds."""
-        keep = {*range(self.topology.num_ranks), *self.topology.multicast, *self.topology.aggregate}
-        return np.array([node in keep for node in range(self.topology.num_nodes)])
-
-    @cached_property
-    def turns(self) -> dict[Fraction, Int64Array]:
-        """For each α: how often data may leave over a link to be forwarded, once for each other holder."""
-        often = int(self.holds.sum()) - 1
-        return {alpha: self.windows.turns(alpha, often) for alpha in set(self.topology.alpha)}
-
-    @cached_property
-    def before(self) -> dict[Fraction, Int64Array]:
-        """For each α: for what arrives in each bin, the last bin in which it had come to the link's tail."""
-        return {alpha: self.windows.before(alpha) for alpha in set(self.topology.alpha)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,19 +121,15 @@ class Delivery:
     going: Int64Array
 
     @cached_property
-    def _leaves(self) -> Int64Array:
-        """Shape (links, bins): the cost of all departures of a byte that is there from a bin on."""
-        found = np.zeros_like(self.going)
-        for alpha, turns in self.clock.turns.items():
-            alike = [link for link, one in enumerate(self.topology.alpha) if one == alpha]
-            found[alike] = self.going[alike] @ turns
-        return found + np.where(self.clock.holds[self.topology.target][:, None], self.ending, 0)
-
-    @cached_property
     def held(self) -> Int64Array:
         """Shape (nodes, bins): the price of a byte that a node holds from a bin on."""
-        held = np.repeat(self.ends[:, None], self.clock.windows.bins, axis=1)
-        np.add.at(held, self.topology.source, self._leaves)
+        # The cost of all departures over each link of a byte that is there from a bin on.
+        leaves = np.where(self.topology.holders[self.topology.target][:, None], self.ending, 0)
+        for alpha, turns in self.clock.turns.items():
+            alike = [link for link, one in enumerate(self.topology.alpha) if one == alpha]
+            leaves[alike] += self.going[alike] @ turns
+        held = np.repeat(self.ends[:, None], self.clock.bins, axis=1)
+        np.add.at(held, self.topology.source, leaves)
         return held
 
     @property
@@ -173,11 +145,11 @@ class Delivery:
     def worth(self, link: int) -> Int64Array:
         """Return the most that a byte earns on a link, by the bins in which it leaves and arrives."""
         tail, head = int(self.topology.source[link]), int(self.topology.target[link])
-        bins, unit = self.clock.windows.bins, Fraction(1, self.topology.alpha.denominator)
+        bins, unit = self.clock.bins, Fraction(1, self.topology.alpha.denominator)
         worth = np.zeros((bins, bins), dtype=np.int64)
         if head == self.start or min(self.come[tail], self.come[head]) < 0:
             return worth
-        first, stays = self.clock.windows.leaves_in(self.come[tail] * unit), self.clock.holds[head]
+        first, stays = self.clock.leaves_in(self.come[tail] * unit), self.topology.holders[head]
         if tail != self.start:
             there = np.maximum(self.passing[head], self.held[head]) if stays else self.passing[head]
             before = self.clock.before[self.topology.alpha[link]]
@@ -185,7 +157,7 @@ class Delivery:
             if not self.topology.bandwidth.uniform:  # it may have left a slower link later than this one
                 gain = np.maximum.accumulate(gain[::-1])[::-1]
             worth[first:] = np.maximum(gain, np.append(gain[1:], 0))  # it may end as the next bin begins
-        if self.clock.holds[tail]:
+        if self.topology.holders[tail]:
             worth[first:] = np.maximum(worth[first:], self.passing[head] - self.going[link, first:, None])
             if stays:
                 worth[first:] = np.maximum(worth[first:], self.held[head] - self.ending[link, first:, None])
@@ -200,52 +172,44 @@ def earned(clock: TimedNetwork, items: Sequence[Delivery]) -> Fraction:
         worth = np.maximum.reduce([item.worth(link) for item in items])
         key = worth.tobytes(), alpha
         if key not in seen:
-            seen[key] = clock.windows.most(worth, alpha)
+            seen[key] = clock.most(worth, alpha)
         total += seen[key] * bandwidth
     return total
 
 
 def prove_multicast_price(certificate: Certificate, topology: Topology, collective: Collective) -> Fraction:
     """Return the bound that a certificate of the kind ``multicast_price`` proves."""
-    size, time, tick = (exact_number(str(certificate[name])) for name in ("size_bytes", "time", "tick"))
-    outward = certificate["direction"] == "out"
-    ways = transpose(topology) if outward else topology
-    sides = (
-        (item.ends, item.starts) if outward else (item.starts, item.ends) for item in items_of(collective)
-    )
-    shares = (item.share for item in items_of(collective))
-    moved = [
-        (have, need, share)
-        for (have, need), share in zip(sides, shares, strict=True)
-        if share and len(need) > 1
-    ]
-    starts = certificate.get("starts", [min(have) for have, _, _ in moved])
-    windows = Windows([*(mark * tick for mark in certificate["moments"]), time])
-    if sorted(set(windows.moments)) != windows.moments or windows.moments[0] or size <= 0 or not moved:
+    size, time, tick = exact(certificate, "size_bytes", "time", "tick")
+    ways, items = inward(certificate, topology, collective)
+    moved = [item for item in items if item.share and len(item.ends) > 1]
+    starts = certificate.get("starts", [min(item.starts) for item in moved])
+    moments = [*(mark * tick for mark in certificate["moments"]), time]
+    if sorted(set(moments)) != moments or moments[0] or size <= 0 or not moved:
         raise InputError(
             "multicast_price bound: it needs bytes for several ranks, and moments that rise from 0"
         )
     ends, passing, leaving = (
         np.array(certificate[name], dtype=np.int64) for name in ("ends", "passing", "leaving")
     )
-    if passing.shape != (len(ends), windows.bins) or leaving.shape[::2] != (2, windows.bins):
-        raise InputError(f"multicast_price bound: each row of prices must have {windows.bins} bins")
+    bins = len(moments) - 1
+    if passing.shape != (len(ends), bins) or leaving.shape[::2] != (2, bins):
+        raise InputError(f"multicast_price bound: each row of prices must have {bins} bins")
     tables = [ends[:, None], passing, leaving]
     most = INT64_MAX // (4 * topology.num_links * topology.num_nodes)
     if any((np.diff(table) > 0).any() or table.min() < 0 or table.max() > most for table in tables):
         raise InputError(f"multicast_price bound: prices must be from 0 to {most}, and not rise")
-    items, clock = [], TimedNetwork(ways, windows)
+    deliveries, clock = [], TimedNetwork(ways, moments)
     rows = zip(certificate["nodes"], certificate["links"], strict=True)
-    for (have, need, _), start, (nodes, links) in zip(moved, starts, rows, strict=True):
-        if start not in have:
+    for item, start, (nodes, links) in zip(moved, starts, rows, strict=True):
+        if start not in item.starts:
             raise InputError(f"multicast_price bound: rank {start} does not start with what its item needs")
         if len(nodes) != ways.num_nodes or len(links) != ways.num_links or min(*nodes, *links) < 0:
             raise InputError("multicast_price bound: each item has a row of prices for each node and link")
-        paid = ends[nodes] * np.isin(np.arange(ways.num_nodes), list(need - {start}))
+        paid = ends[nodes] * np.isin(np.arange(ways.num_nodes), list(item.ends - {start}))
         come = dijkstra(ways, start)[0]
-        items.append(Delivery(clock, start, come, paid, passing[nodes], *leaving[:, links]))
-    cost = size * sum(share * item.cost for item, (_, _, share) in zip(items, moved, strict=True))
-    gains = earned(clock, items)
+        deliveries.append(Delivery(clock, start, come, paid, passing[nodes], *leaving[:, links]))
+    cost = size * sum(item.share * one.cost for item, one in zip(moved, deliveries, strict=True))
+    gains = earned(clock, deliveries)
     if cost <= gains:
         raise InputError(f"multicast_price bound: links may earn {gains} in {time} s, no less than {cost}")
     return time

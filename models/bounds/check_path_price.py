@@ -8,21 +8,19 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from math import ceil, gcd, lcm
+from math import ceil
 
 import numpy as np
 
-from tutti.models.bounds.certificate import Certificate, dijkstra, items_of
+from tutti.models.bounds.certificate import Certificate, dijkstra, exact, inward, links_of
 from tutti.schedules.collective import Collective
 from tutti.topologies.errors import InputError
-from tutti.topologies.exact import INT64_MAX, Int64Array, IntArray
+from tutti.topologies.exact import INT64_MAX, Int64Array, IntArray, common_divisor
 from tutti.topologies.kernels import kernel
-from tutti.topologies.topology import Topology
-from tutti.topologies.transforms import transpose
-from tutti.topologies.units import exact_number
+from tutti.topologies.topology import Link, Topology
 
 _MOST_TICKS_AT_ONCE = 512
 """Largest number of ticks in a certificate: the check tries messages from every tick to every later one."""
@@ -91,26 +89,16 @@ class Itineraries:
     @cached_property
     def kind(self) -> Int64Array:
         """Shape (links,): the class of each link."""
-        columns = self.topology.source, self.topology.target, self.topology.alpha, self.topology.bandwidth
-        links = [(int(a), int(b), alpha, rate) for a, b, alpha, rate in zip(*columns, strict=True)]
-        first: dict[tuple[int, int, Fraction, Fraction], int] = {}
-        for number, link in enumerate(links):
-            first.setdefault(link, number)
-        goes = [[first[link] for link in links]]
-        goes += [[first[to[a], to[b], *rest] for a, b, *rest in links] for to in self.symmetries.tolist()]
-        return _classes(len(links), goes)
+        links = links_of(self.topology)
+        first = {link: number for number, link in reversed([*enumerate(links)])}
+        maps = range(self.topology.num_nodes), *self.symmetries.tolist()
+        return _classes(len(links), [[first[_image(link, to)] for link in links] for to in maps])
 
     @cached_property
     def alpha(self) -> Int64Array:
         """Shape (links,): α in ticks, rounded down."""
         most = self.prices.shape[1] + 1
         return np.array([min(int(alpha / self.tick), most) for alpha in self.topology.alpha])
-
-    @cached_property
-    def holds(self) -> list[int]:
-        """The nodes where data stays: ranks, and switches that copy or add."""
-        topology = self.topology
-        return sorted({*range(topology.num_ranks), *topology.multicast, *topology.aggregate})
 
     def sums(self, datum: int) -> bool:
         """Return whether each byte of a datum must be sent twice for each of its ranks but one."""
@@ -136,10 +124,8 @@ class Itineraries:
     @cached_property
     def rates(self) -> list[int]:
         """For each link its bandwidth, in the largest unit of which all are a whole number."""
-        unit = lcm(*(rate.denominator for rate in self.topology.bandwidth))
-        whole = [int(rate * unit) for rate in self.topology.bandwidth]
-        part = gcd(*whole)
-        return [rate // part for rate in whole]
+        unit = common_divisor(self.topology.bandwidth)
+        return [int(rate / unit) for rate in self.topology.bandwidth]
 
     @property
     def fits(self) -> bool:
@@ -165,7 +151,8 @@ class Itineraries:
         """
         topology, pairs, rates = self.topology, np.array(self.pairs), np.array(self.rates)
         rents = self.rents[self.kind]
-        holds, sums = np.array(self.holds), np.array([self.sums(one) for one in range(len(self.data))])
+        holds = np.flatnonzero(topology.holders)
+        sums = np.array([self.sums(one) for one in range(len(self.data))])
         links = *(end.astype(np.int64) for end in (topology.source, topology.target)), self.alpha, rates
         orbit = _classes(topology.num_nodes, self.symmetries.tolist())
         for first in np.unique(orbit[holds], return_index=True)[1].tolist():
@@ -175,6 +162,11 @@ class Itineraries:
             if any(_pays(asked, ends, ways, rents, links, slowest) for slowest in np.unique(rates)):
                 return False
         return True
+
+
+def _image(link: Link, to: Sequence[int]) -> Link:
+    """Return the image of a link under a symmetry."""
+    return replace(link, source=to[link.source], target=to[link.target])
 
 
 def taken(nodes: Iterable[int], to: Sequence[int]) -> frozenset[int]:
@@ -309,14 +301,14 @@ def _paid(rents: Int64Array, alpha: int, slowest: int, rate: int, now: int, long
 
 def prove_path_price(certificate: Certificate, topology: Topology, collective: Collective) -> Fraction:
     """Return the bound that a certificate of the kind ``path_price`` proves."""
-    size, time = (exact_number(str(certificate[name])) for name in ("size_bytes", "time"))
-    outward, moved = certificate["direction"] == "out", defaultdict[Datum, Fraction](Fraction)
-    for item in items_of(collective):
-        if item.share and len(item.starts | item.ends) > 1:
-            moved[(item.ends, item.starts) if outward else (item.starts, item.ends)] += item.share
-    if outward and not topology.bandwidth.uniform:
+    if certificate["direction"] == "out" and not topology.bandwidth.uniform:
         raise InputError("path_price bound: time can be reversed only where all links are equally fast")
-    topology = transpose(topology) if outward else topology
+    topology, items = inward(certificate, topology, collective)
+    size, time = exact(certificate, "size_bytes", "time")
+    moved = defaultdict[Datum, Fraction](Fraction)
+    for item in items:
+        if item.share and len(item.starts | item.ends) > 1:
+            moved[item.starts, item.ends] += item.share
     prices, rents = (np.array(certificate[name], dtype=np.int64) for name in ("prices", "rents"))
     ticks, transfer = int(certificate["ticks"]), int(certificate["transfer"])
     to = np.array(certificate["symmetries"], dtype=np.int64).reshape(-1, topology.num_nodes)
@@ -347,11 +339,10 @@ def prove_path_price(certificate: Certificate, topology: Topology, collective: C
 
 def _check_symmetries(to: IntArray, topology: Topology, moved: Mapping[Datum, Fraction]) -> None:
     """Raise `InputError` if some row does not take nodes to nodes, links to links, and data to data."""
-    columns = topology.source.tolist(), topology.target.tolist(), topology.alpha, topology.bandwidth
-    links, able = Counter(zip(*columns, strict=True)), (topology.multicast, topology.aggregate)
+    links, able = Counter(links_of(topology)), (topology.multicast, topology.aggregate)
     ranks = set(range(topology.num_ranks))
     for row in to.tolist():
-        image = Counter({(row[a], row[b], *rest): often for (a, b, *rest), often in links.items()})
+        image = Counter(_image(link, row) for link in links.elements())
         goes = {(taken(starts, row), taken(ends, row)): share for (starts, ends), share in moved.items()}
         kept = sorted(row) == list(range(topology.num_nodes)) and taken(ranks, row) == ranks
         if not kept or image != links or goes != moved or any(taken(one, row) != one for one in able):

@@ -14,7 +14,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
-from tutti.models.bounds.certificate import Certificate, Item, check_one_to_one, dijkstra, items_of
+from tutti.models.bounds.certificate import (
+    Certificate,
+    Item,
+    check_one_to_one,
+    dijkstra,
+    exact,
+    items_of,
+    links_of,
+)
 from tutti.schedules.collective import Collective
 from tutti.topologies.errors import InputError
 from tutti.topologies.topology import Topology
@@ -140,7 +148,7 @@ class _Day:
 
 def prove_unicast_price(certificate: Certificate, topology: Topology, collective: Collective) -> Fraction:
     """Return the bound that a certificate of the kind ``unicast_price`` proves."""
-    size, time = exact_number(str(certificate["size_bytes"])), exact_number(str(certificate["time"]))
+    size, time = exact(certificate, "size_bytes", "time")
     known = [int(exact_number(str(d)) * topology.alpha.denominator) for d in certificate["distances"]]
     tables, rows = certificate["prices"], certificate["rows"]
     if known != sorted(set(known)) or known[:1] != [0] or len(known) > _MOST_DISTANCES:
@@ -162,8 +170,7 @@ def prove_unicast_price(certificate: Certificate, topology: Topology, collective
         shares: defaultdict[tuple[int, int], Fraction] = defaultdict(Fraction)
         for item in items_of(collective):
             shares[min(item.starts), min(item.ends)] += item.share * size
-        ends = zip(topology.source.tolist(), topology.target.tolist(), strict=True)
-        own = [shares[pair] for pair in ends]
+        own = [shares[link.source, link.target] for link in links_of(topology)]
     relaying = Relaying(topology, known, [tables[row] for row in rows], own)
     items: defaultdict[int, list[Item]] = defaultdict(list)
     for item in items_of(collective):

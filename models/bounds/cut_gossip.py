@@ -22,15 +22,14 @@ Time is in ticks; a message may be up to a tick longer, so that no sum is too sm
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tutti.models.bounds.bandwidth import cut_nodes
+from tutti.models.bounds.bottleneck_cut import cut_nodes
 from tutti.models.bounds.bound import SECONDS, Bound
 from tutti.models.bounds.broadcast_growth import MOST_TICKS as MOST_WHOLE  # then all have data of all
 from tutti.models.bounds.broadcast_growth import Growth, forwarding, tick_of
@@ -302,33 +301,21 @@ def _moved(
         others = topology.holders.copy()
         others[head] = False
         lag = int(ticks[others, tail].min(initial=MOST_TICKS)) + int(topology.alpha[link] / tick)
-        each = math.ceil(topology.bandwidth[link] * tick / size * UNITS)
-        most[:, head] += _at_rate(np.maximum(moments - lag, 0), each)
+        each = min(math.ceil(topology.bandwidth[link] * tick / size * UNITS), MOST_MOVED)
+        since = np.clip(moments - lag, 0, MOST_MOVED // each + 1)  # in longer times all of it comes
+        most[:, head] += np.minimum(since * each, MOST_MOVED)
     return np.minimum(most, MOST_MOVED)
-
-
-def _at_rate(ticks: Int64Array, each: int) -> Int64Array:
-    """Return the data that comes in each number of ticks at `each` parts a tick, at most `MOST_MOVED`."""
-    many: Int64Array = np.where(ticks > MOST_MOVED // each, MOST_MOVED, ticks * min(each, MOST_MOVED))
-    return many
 
 
 def _counts(topology: Topology, distances: AlphaDistances, members: Int32Array, outward: bool) -> Int64Array:
     """Return X of `broadcast_growth`, of shape (whole ticks, nodes)."""
     found = np.full((MOST_WHOLE, topology.num_nodes), len(members), dtype=np.int64)
-    for tick, row in enumerate(_until_all(Growth(topology, distances, members, outward).rows(), members)):
+    for tick, row in enumerate(Growth(topology, distances, members, outward).rows()):
         found[tick] = row
+        # From here on, all nodes that ever reach all members do so.
+        if tick and row[members].min() >= len(members) and np.array_equal(row, found[tick - 1]):
+            break
     return found
-
-
-def _until_all(rows: Iterator[Int64Array], members: Int32Array) -> Iterator[Int64Array]:
-    """Yield rows up to the first in which all nodes that ever reach all members do so."""
-    before: Int64Array | None = None
-    for row in islice(rows, MOST_WHOLE):
-        yield row
-        if before is not None and row[members].min() >= len(members) and np.array_equal(row, before):
-            return
-        before = row
 
 
 def _nearest(counts: Int64Array, away: Int64Array) -> Int64Array:

@@ -1,20 +1,20 @@
-"""Bounds that count α: distance, and combined with bandwidth; ``docs/proofs.md`` proves them."""
+"""Bounds that count α: distance, combined with bandwidth, and first hop; ``docs/proofs.md`` proves them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from tutti.models.bounds.bandwidth import cut_nodes, exit_bandwidth
+from tutti.models.bounds.bottleneck_cut import cut_nodes, exit_bandwidth
 from tutti.models.bounds.bound import SECONDS, Bound
 from tutti.models.bounds.certificate import shortest_path
 from tutti.models.bounds.traffic import PairItems, Traffic
-from tutti.topologies.exact import BoolArray, Int64Array, json_number
+from tutti.topologies.exact import INT64_MAX, BoolArray, FloatArray, Int64Array, json_number
 from tutti.topologies.graphs.shortest_paths import alpha_distances
 from tutti.topologies.topology import Topology
 from tutti.topologies.transforms import transpose
@@ -24,6 +24,9 @@ BLOCK_CELLS = 2**24
 
 FLOAT_SLACK = 1e-12
 """Values this close (relatively) in floats are compared exactly; doubles err by less than 1e-14 here."""
+
+HALVINGS = 40
+"""Number of halvings of an interval of times, enough to find the rank that is last by `first_hop`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +111,7 @@ def combined_bound(
         _CombinedSearch(Fraction(size), topology.alpha.denominator, traffic.denominator) for _ in range(2)
     )
     over, inside = exit_bandwidth(topology, bottleneck), bottleneck[: topology.num_ranks]
+    cut = cut_nodes(topology, bottleneck)
     sides = (
         ("in", _ArrivalDistances(traffic), topology.ingress, inside),
         ("out", _ArrivalDistances(traffic.reverse), topology.egress, ~inside),
@@ -115,19 +119,19 @@ def combined_bound(
     for direction, arrivals, bandwidth, near in sides:
         for first, rows in distances.blocks(towards=direction == "in"):
             for node, away in enumerate(rows, first):
-                search.offer(arrivals.at(node, away), bandwidth[node], _BindingPlace(node, direction))
+                where = {"node": node, "direction": direction}
+                search.offer(arrivals.at(node, away), bandwidth[node], where)
                 if not near[node]:
-                    across.offer(
-                        arrivals.at(node, away, near), over, _BindingPlace(node, direction, over_cut=True)
-                    )
-    ranks = bottleneck[: traffic.num_ranks]
+                    across.offer(arrivals.at(node, away, near), over, {**where, **cut})
     share = traffic.crossing(bottleneck)
     if share:
-        crossings = (rows[ranks[first : first + len(rows)]][:, ~ranks] for first, rows in distances.blocks())
+        crossings = (
+            rows[inside[first : first + len(rows)]][:, ~inside] for first, rows in distances.blocks()
+        )
         least = np.array([min(block.min() for block in crossings if block.size)])
         units = np.array([share.numerator * (traffic.denominator // share.denominator)])
-        across.offer(_Items(least, units), over, _BindingPlace(over_cut=True))
-    return max(search, across, key=lambda side: side.value).bound(topology, bottleneck)
+        across.offer(_Items(least, units), over, cut)
+    return max(search, across, key=lambda side: side.value).bound()
 
 
 def _farthest_pairs(traffic: Traffic, first: int, rows: Int64Array) -> Iterator[tuple[int, tuple[int, int]]]:
@@ -194,14 +198,6 @@ class _Items(NamedTuple):
     share: Int64Array
 
 
-class _BindingPlace(NamedTuple):
-    """The place of a combined bound: arrivals or departures at one node, a whole cut, or both."""
-
-    node: int | None = None
-    direction: str = ""
-    over_cut: bool = False
-
-
 @dataclass(eq=False)
 class _CombinedSearch:
     """The best h + M · share / bandwidth seen so far."""
@@ -211,10 +207,13 @@ class _CombinedSearch:
     share_denominator: int
     value: Fraction = Fraction(0)
     found: tuple[Fraction, Fraction, Fraction] | None = None  # h, share, bandwidth
-    where: _BindingPlace = field(default_factory=_BindingPlace)
+    where: Mapping[str, Any] = field(default_factory=dict)
 
-    def offer(self, items: _Items, bandwidth: Fraction, where: _BindingPlace) -> None:
-        """Take these items into account: for each h among their distances, those at h or more."""
+    def offer(self, items: _Items, bandwidth: Fraction, where: Mapping[str, Any]) -> None:
+        """Take these items into account: for each h among their distances, those at h or more.
+
+        `where` is what the certificate says of the place: arrivals or departures at one node, a cut, or both.
+        """
         distance, share = items
         if not len(distance):
             return
@@ -232,17 +231,125 @@ class _CombinedSearch:
             if exact > self.value:
                 self.value, self.found, self.where = exact, (h, moved, bandwidth), where
 
-    def bound(self, topology: Topology, inside: BoolArray) -> Bound | None:
+    def bound(self) -> Bound | None:
         if self.found is None:
             return None
-        node, direction, over_cut = self.where
         h, share, bandwidth = map(json_number, self.found)
-        certificate = {
-            "size_bytes": json_number(self.size),
-            "h": h,
-            "share": share,
-            "bandwidth": bandwidth,
-            **({} if node is None else {"node": node, "direction": direction}),
-            **(cut_nodes(topology, inside) if over_cut else {}),
-        }
+        size = json_number(self.size)
+        certificate = {"size_bytes": size, "h": h, "share": share, "bandwidth": bandwidth, **self.where}
         return Bound("combined", self.value, SECONDS, certificate)
+
+
+def first_hop_bound(topology: Topology, traffic: Traffic, size: Fraction) -> Bound | None:
+    """Return the bound that a link brings a neighbour's own data, or pays α twice.
+
+    Over a link e = (x, v) rank v has by T at most b(e) (T - α(e)) bytes, and no more than x's own if none of
+    them came to x over another link. Otherwise e waited for such data, or carried another message before.
+    Either way it loses one α more: its own, or the least α of a link into x. The first T at which all links
+    together may have brought all data that v needs is a bound. The same holds with links and time reversed.
+    It is the largest over all ranks and both directions, or None if nothing goes from one rank to others.
+
+    Parameters
+    ----------
+    topology, traffic
+        The problem.
+    size
+        M, bytes.
+    """
+    found = None
+    for direction, network, way in (("in", topology, traffic), ("out", transpose(topology), traffic.reverse)):
+        arrivals = _NeighbourArrivals(network, way, size)
+        node = int(np.argmax(arrivals.times()))
+        time = arrivals.time(node)
+        if time and (found is None or time > found.value):
+            certificate = {
+                "node": node,
+                "direction": direction,
+                "size_bytes": json_number(size),
+                "time": json_number(time),
+            }
+            found = Bound("first_hop", time, SECONDS, certificate)
+    return found
+
+
+class _NeighbourArrivals:
+    """The data that each rank needs from others, and that each link into it may bring.
+
+    Parameters
+    ----------
+    topology, traffic
+        The problem.
+    size
+        M, bytes.
+
+    Attributes
+    ----------
+    denominator
+        Denominator of shares.
+    needs
+        int64, shape (ranks,): shares.
+    own
+        int64, shape (links,): the share that the link's tail has itself and its head needs.
+    again
+        int64, shape (links,): the α that is lost in addition with other data, over α's denominator.
+    """
+
+    def __init__(self, topology: Topology, traffic: Traffic, size: Fraction) -> None:
+        self.topology, self.size, self.denominator = topology, size, traffic.denominator
+        ranks, nodes = traffic.num_ranks, topology.num_nodes
+        source, target, alpha = topology.source, topology.target, topology.alpha.numerators
+        pairs = traffic.pairs
+        ends, place = np.unique(pairs.start.astype(np.int64) * nodes + pairs.end, return_inverse=True)
+        shares = np.zeros(len(ends) + 1, dtype=np.int64)
+        np.add.at(shares, place, pairs.share)
+        joined = source.astype(np.int64) * nodes + target
+        found = np.searchsorted(ends, joined)
+        self.own = np.where(np.append(ends, -1)[found] == joined, shares[found], 0)
+        self.needs = np.zeros(ranks, dtype=np.int64)
+        np.add.at(self.needs, pairs.end, pairs.share)
+        for members, places in zip(traffic.members, traffic.of_group, strict=True):
+            spread, member = np.zeros(nodes, dtype=np.int64), np.zeros(nodes, dtype=bool)
+            spread[members], member[members] = traffic.spread[places], True
+            self.own += np.where(member[target], spread[source], 0)
+            self.needs[members] += spread.sum() - spread[members]
+        into = np.full(nodes, INT64_MAX)
+        np.minimum.at(into, target, alpha)
+        self.again = np.minimum(into[source], alpha)
+
+    def times(self) -> FloatArray:
+        """Return an estimate of the first time at which each rank may have all it needs."""
+        alpha = self.topology.alpha.numerators / self.topology.alpha.denominator
+        again = self.again / self.topology.alpha.denominator
+        unit = float(self.size / self.denominator)
+        rate, target = self.topology.bandwidth.floats, self.topology.target
+        low, needs = np.zeros(self.topology.num_nodes), np.zeros(self.topology.num_nodes)
+        needs[: len(self.needs)] = self.needs * unit
+        high = np.where(needs > 0, needs / rate.min() + 2 * alpha.max(), 0.0)
+        for _ in range(HALVINGS):
+            time = (low + high) / 2
+            first = rate * (time[target] - alpha)
+            most = np.maximum(np.minimum(first, self.own * unit), first - rate * again)
+            enough = np.bincount(target, np.maximum(most, 0.0), self.topology.num_nodes) >= needs
+            low, high = np.where(enough, low, time), np.where(enough, time, high)
+        return low[: len(self.needs)]
+
+    def time(self, node: int) -> Fraction:
+        """Return exactly the first time at which a rank may have all it needs.
+
+        What a link brings rises from α on, stays where it has brought its tail's own data, and rises again
+        after the α that it loses with other data.
+        """
+        topology, share = self.topology, self.size / self.denominator
+        needs, bends = share * int(self.needs[node]), list[tuple[Fraction, Fraction]]()
+        for link in np.flatnonzero(topology.target == node).tolist():
+            alpha, rate = topology.alpha[link], topology.bandwidth[link]
+            filled = alpha + share * int(self.own[link]) / rate
+            again = filled + Fraction(int(self.again[link]), topology.alpha.denominator)
+            bends += [(alpha, rate), (filled, -rate), (again, rate)]
+        before = brought = slope = Fraction(0)
+        for bend, change in sorted(bends):
+            more = slope * (bend - before)
+            if brought + more >= needs:
+                break
+            before, brought, slope = bend, brought + more, slope + change
+        return before + (needs - brought) / slope if needs else Fraction(0)

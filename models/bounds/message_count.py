@@ -32,7 +32,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tutti.models.bounds.bandwidth import cut_nodes
+from tutti.models.bounds.bottleneck_cut import cut_nodes
 from tutti.models.bounds.bound import SECONDS, Bound
 from tutti.models.bounds.latency import AlphaDistances
 from tutti.models.bounds.traffic import Traffic
@@ -260,7 +260,8 @@ class _Receipt:
             for tail in [int(topology.source[link])]
             for sender in _senders(sets[place], up_to[:, tail], tail, hubs, ranks)
         ]
-        far = [_far(inside, apart, known, ranks) for inside in sets]
+        # For each set and distance K the ranks outside that are that far from the set or farther.
+        far = [(apart[:ranks, inside].min(axis=1) >= known[:, None]) & ~inside[:ranks] for inside in sets]
         own = share.own.astype(np.float64)  # sums of these are exact: far less than 2^53
         flat = near.reshape(ranks, -1).astype(np.float64)
         started = [((mask * own) @ flat).reshape(len(known), len(hubs), -1).astype(np.int64) for mask in far]
@@ -279,12 +280,6 @@ class _Receipt:
         self.nearer = np.minimum(nearer, int(own.max() if share.sums else INT64_MAX))
         self.needs = np.array([[share.of(mask) for mask in masks] for masks in far])
         self.there = np.array([[share.most(mask) for mask in masks] for masks in far])
-
-
-def _far(inside: BoolArray, apart: Int64Array, known: Int64Array, ranks: int) -> BoolArray:
-    """Return for each distance K the ranks outside a set that are that far from it or farther."""
-    mask: BoolArray = (apart[:ranks, inside].min(axis=1) >= known[:, None]) & ~inside[:ranks]
-    return mask
 
 
 def _senders(

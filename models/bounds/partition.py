@@ -21,7 +21,7 @@ import numpy as np
 from tutti.models.bounds.bound import SECONDS, SECONDS_PER_BYTE, Bound
 from tutti.models.bounds.traffic import Traffic
 from tutti.topologies.errors import InputError
-from tutti.topologies.exact import json_number
+from tutti.topologies.exact import Int64Array, json_number
 from tutti.topologies.graphs.strength import strength, undirected
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import exact_number
@@ -90,13 +90,24 @@ def _families(topology: Topology, traffic: Traffic) -> Iterator[Parts]:
             yield [line.tolist() for line in lines]
 
 
-def _bounds(topology: Topology, traffic: Traffic, parts: Parts, maximum: bool) -> Iterator[Bound]:
+def _part_of(topology: Topology, parts: Parts) -> Int64Array:
+    """Return the part of each node, -1 for none."""
     part_of = np.full(topology.num_nodes, -1)
     for index, part in enumerate(parts):
         part_of[part] = index
+    return part_of
+
+
+def _spanned(traffic: Traffic, part_of: Int64Array) -> Int64Array:
+    """Return the number of parts that have ranks of each group."""
+    return np.array([len(np.unique(part_of[members])) for members in traffic.members])
+
+
+def _bounds(topology: Topology, traffic: Traffic, parts: Parts, maximum: bool) -> Iterator[Bound]:
+    part_of = _part_of(topology, parts)
+    counts = _spanned(traffic, part_of)
     if any(part_of[switch] < 0 for switch in topology.multicast | topology.aggregate):
         return
-    counts = np.array([len(np.unique(part_of[members])) for members in traffic.members])
     once = np.zeros_like(traffic.both)
     np.add.at(once, traffic.group, traffic.spread + traffic.collect)
     pairs = traffic.pairs
@@ -143,33 +154,25 @@ def partition_latency_bound(
     size
         M, bytes.
     """
-    found = (_transfers(topology, traffic, partition, size) for partition in partitions)
-    return max((bound for bound in found if bound), key=lambda bound: bound.value, default=None)
-
-
-def _transfers(topology: Topology, traffic: Traffic, partition: Bound, size: Fraction) -> Bound | None:
-    parts: Parts = partition.certificate["parts"]
-    part_of = np.full(topology.num_nodes, -1)
-    for index, part in enumerate(parts):
-        part_of[part] = index
-    between = part_of[topology.source] != part_of[topology.target]
-    alpha = Fraction(int(topology.alpha.numerators[between].min()), topology.alpha.denominator)
-    if not alpha:
-        return None
-    counts = [2 * (len(np.unique(part_of[members])) - 1) for members in traffic.members]
-    shares = [Fraction(int(both), traffic.denominator) for both in traffic.both]
-    every = size * sum(share * count for share, count in zip(shares, counts, strict=True))
-    if not every:
-        return None
-    single = size * sum(share * min(SINGLE, count) for share, count in zip(shares, counts, strict=True))
-    capacity = exact_number(str(partition.certificate["capacity"]))
-    time = with_waits(every / capacity, single / capacity, alpha)
-    certificate = {
-        **{name: partition.certificate[name] for name in ("parts", "direction")},
-        "size_bytes": json_number(size),
-        "time": json_number(time),
-    }
-    return Bound("partition_latency", time, SECONDS, certificate)
+    found, shares = list[Bound](), [Fraction(int(both), traffic.denominator) for both in traffic.both]
+    for partition in partitions:
+        part_of = _part_of(topology, partition.certificate["parts"])
+        between = part_of[topology.source] != part_of[topology.target]
+        alpha = Fraction(int(topology.alpha.numerators[between].min()), topology.alpha.denominator)
+        counts = (2 * (_spanned(traffic, part_of) - 1)).tolist()
+        every = size * sum(share * count for share, count in zip(shares, counts, strict=True))
+        single = size * sum(share * min(SINGLE, count) for share, count in zip(shares, counts, strict=True))
+        if not alpha or not every:
+            continue
+        capacity = exact_number(str(partition.certificate["capacity"]))
+        time = with_waits(every / capacity, single / capacity, alpha)
+        certificate = {
+            **{name: partition.certificate[name] for name in ("parts", "direction")},
+            "size_bytes": json_number(size),
+            "time": json_number(time),
+        }
+        found.append(Bound("partition_latency", time, SECONDS, certificate))
+    return max(found, key=lambda bound: bound.value, default=None)
 
 
 def with_waits(every: Fraction, single: Fraction, alpha: Fraction) -> Fraction:

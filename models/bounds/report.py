@@ -1,4 +1,4 @@
-"""All bounds of a problem, the best of them, and the line that ``tutti bound --json`` prints.
+"""All bounds of a problem, the best of them, and the lines of ``tutti bound --json``, written and read again.
 
 Some kinds are found by methods' folders, or in folders of their own. `ELSEWHERE` names them, and they are
 imported when they are first asked for, so that nothing here depends on those methods.
@@ -7,7 +7,8 @@ imported when they are first asked for, so that nothing here depends on those me
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache, partial
@@ -17,23 +18,23 @@ from typing import Any
 import numpy as np
 
 from tutti.models.bounds.bandwidth import cut_bound, declared_hosts, degree_bound
-from tutti.models.bounds.bound import ASKED_SECONDS, SECONDS_PER_BYTE, Bound, BoundKind
+from tutti.models.bounds.bound import ASKED_SECONDS, SECONDS_PER_BYTE, Bound, BoundError, BoundKind
 from tutti.models.bounds.broadcast_growth import broadcast_growth_bound, forwarding
 from tutti.models.bounds.certificate import strengthened
-from tutti.models.bounds.check import PROOFS
+from tutti.models.bounds.check import PROOFS, current_kind
 from tutti.models.bounds.cut_gossip import cut_gossip_bound
-from tutti.models.bounds.first_hop import first_hop_bound
-from tutti.models.bounds.latency import AlphaDistances, combined_bound, distance_bound
+from tutti.models.bounds.latency import AlphaDistances, combined_bound, distance_bound, first_hop_bound
 from tutti.models.bounds.message_count import message_count_bound
 from tutti.models.bounds.partition import partition_bounds, partition_latency_bound
 from tutti.models.bounds.traffic import Traffic
 from tutti.schedules.collective import Collective, Kind
-from tutti.schedules.files.document import collective_document
+from tutti.schedules.files.document import collective_document, read_collective
 from tutti.topologies.errors import InputError
-from tutti.topologies.exact import json_number
+from tutti.topologies.exact import ROUNDING, json_number
 from tutti.topologies.progress import tell
+from tutti.topologies.text import parse_topology
 from tutti.topologies.topology import Topology
-from tutti.topologies.units import GIGA, MICRO, duration
+from tutti.topologies.units import GIGA, MICRO, duration, exact_number, format_size
 
 ELSEWHERE = {
     "mcf": "tutti.models.all_to_all.optimum:mcf_bound",
@@ -309,3 +310,81 @@ def _entry(bound: Bound, size: Fraction | int | None) -> dict[str, Any]:
         "holds_for": bound.scope,
         "certificate": dict(bound.certificate),
     }
+
+
+def check_line(line: str, where: str, network: str | None = None) -> Iterator[tuple[bool, str]]:
+    """Recompute the certificates in a line; yield for each whether it proves its bound, and a sentence.
+
+    Parameters
+    ----------
+    line
+        A line that ``tutti bound --json`` wrote.
+    where
+        The file and the line's number, for messages.
+    network
+        Text of a network that replaces the one that the line names.
+
+    Raises
+    ------
+    InputError
+        If it is no such line, or the network is not valid.
+    """
+    try:
+        document = json.loads(line)
+        text, best, entries = str(document["topology"]), document["best"], document["bounds"]
+        bounds = [_bound(entry) for entry in entries]
+        stated = [{name: entry[name] for name in ("time_us", "holds_for")} for entry in entries]
+        largest = {"kind": current_kind(best["kind"]), "time_us": best["time_us"]}
+        largest["algbw_gbps"] = document["algbw_gbps"]
+        size = None if document["size_bytes"] is None else exact_number(str(document["size_bytes"]))
+        problem = document["problem"]
+    except (ValueError, KeyError, TypeError) as error:
+        wrong = f"it has no {error}" if isinstance(error, KeyError) else "it can't be read"
+        raise InputError(f"{where}: no line of tutti bound --json: {wrong}") from None
+    if not bounds:
+        raise InputError(f"{where}: no bounds to check")
+    topology = parse_topology(network or text)
+    what = read_collective(problem, topology, where)
+    faults = 0
+    for bound, said in zip(bounds, stated, strict=True):
+        try:
+            bound.check(topology, what)
+            time = _time_us(bound, size)
+            _compare(f"{bound.kind} bound", said, {"time_us": time, "holds_for": bound.scope})
+        except (BoundError, InputError, TypeError, ValueError) as error:
+            faults += 1
+            yield False, f"no: {text}, {what}: {error}"
+        else:
+            at = "" if time is None else f", {duration(time)} at {format_size(size or 0)}"
+            yield True, f"proven: {text}, {what}: {bound.kind} {bound.value} {bound.unit}{at}"
+    if not faults:
+        try:
+            _check_best(largest, bounds, size)
+        except BoundError as error:
+            yield False, f"no: {text}, {what}: {error}"
+
+
+def _check_best(stated: Mapping[str, Any], bounds: Sequence[Bound], size: Fraction | None) -> None:
+    """Raise `BoundError` if the line's best bound is not the largest bound on any schedule."""
+    if not any(bound.binds_all for bound in bounds):
+        raise BoundError("the best bound: none of these holds for any schedule")
+    best = best_document(bounds, size)
+    _compare("the best", stated, {**best.pop("best"), **best})
+
+
+def _compare(of: str, stated: Mapping[str, Any], proven: Mapping[str, Any]) -> None:
+    """Raise `BoundError` for the first value in a line that differs from the proven one."""
+    for name, value in proven.items():
+        said = stated[name]
+        close = isinstance(value, float) and isinstance(said, int | float)
+        off = value * ROUNDING if close else 0
+        if not (value - off <= said <= value + off if close else value == said):
+            raise BoundError(f"{of}: {name} is {value}, not {said}")
+
+
+def _bound(entry: Mapping[str, Any]) -> Bound:
+    exact, per_gigabyte = exact_number(str(entry["exact"])), entry["unit"] == "s/GB"
+    value, unit = (exact / GIGA, SECONDS_PER_BYTE) if per_gigabyte else (exact, str(entry["unit"]))
+    if not isinstance(entry["certificate"], dict):
+        raise TypeError("a certificate that is no object")
+    return Bound(str(entry["kind"]), value, unit, entry["certificate"])

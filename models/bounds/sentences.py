@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tutti.models.bounds.bandwidth import exit_bandwidth
+from tutti.models.bounds.bottleneck_cut import exit_bandwidth
 from tutti.topologies.exact import json_number
 from tutti.topologies.graphs.grid_structure import runs
 from tutti.topologies.topology import Topology

@@ -25,6 +25,7 @@ each node behind e, the j-th time at least j α later, j = 0, 1, ... If the maxi
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -33,7 +34,6 @@ from typing import NamedTuple
 import numpy as np
 
 from tutti.models.bounds.multicast_price.symmetry_classes import Views
-from tutti.models.bounds.multicast_price.time_bins import Moments
 from tutti.models.solvers import HighsOptions, solve
 from tutti.models.solvers.rows import Rows, normalized
 from tutti.topologies.exact import FloatArray, Int64Array
@@ -42,6 +42,100 @@ GREATEST_PRICE = 2**30
 """The largest price in whole numbers. With a larger value, rounding changes the solver's prices less."""
 FLOAT_SLACK = 1e-7
 """Relative tolerance of times and sums. Sums of doubles err by far less. A larger value weakens bounds."""
+GROWTH = 0.01
+"""Largest excess of the ratio of steps over the least that is possible."""
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Some whole ticks from 0 on, up to a time, and that time; a *bin* lies between each and the next.
+
+    Parameters
+    ----------
+    time, tick
+        Seconds.
+    marks
+        The ticks, rising from 0; those not before the time do not count.
+    """
+
+    time: Fraction
+    tick: Fraction
+    marks: tuple[int, ...]
+
+    @cached_property
+    def at(self) -> Int64Array:
+        """Shape (bins + 1,): the moments, in ticks, the last one rounded up."""
+        end = -int(-self.time // self.tick)
+        return np.array([*(mark for mark in self.marks if mark < end), end])
+
+    @property
+    def bins(self) -> int:
+        """The number of bins."""
+        return len(self.at) - 1
+
+    @cached_property
+    def ticks(self) -> FloatArray:
+        """Shape (bins + 1,): the moments, in ticks."""
+        return np.minimum(self.at.astype(np.float64), float(self.time / self.tick))
+
+    def whole(self, alpha: Int64Array | int, denominator: int) -> Int64Array:
+        """Return α, over its denominator, in whole ticks, rounded down."""
+        unit = self.tick * denominator
+        return np.asarray(alpha) * unit.denominator // unit.numerator
+
+    def bin_of(self, ticks: Int64Array) -> Int64Array:
+        """Return the bins that begin at or before given ticks."""
+        return np.searchsorted(self.at[:-1], ticks, side="right") - 1
+
+    def before(self, ticks: int) -> Int64Array:
+        """Return for each bin the one in which the moment `ticks` before its end lies; -1 for none."""
+        return np.searchsorted(self.at[:-1], self.at[1:] - ticks, side="left") - 1
+
+    def windows(self, alpha: float) -> tuple[Int64Array, Int64Array, FloatArray]:
+        """Return the two moments of each message longer than α, and the time for its bytes; in ticks."""
+        begin, end = np.nonzero(np.triu(np.ones((self.bins + 1,) * 2, dtype=np.bool_), 1))
+        room = self.ticks[end] - self.ticks[begin] - alpha
+        long = room > 0
+        return begin[long], end[long], room[long]
+
+    def most(self, worth: Int64Array, alpha: float) -> float:
+        """Return the most that messages of a link earn, if each byte takes a tick.
+
+        Parameters
+        ----------
+        worth
+            Shape (bins, bins): the value of a byte that leaves in the one bin and arrives in the other.
+        alpha
+            α of the link, in ticks.
+        """
+        begin, end, room = self.windows(alpha)
+        table = np.full((self.bins + 1,) * 2, -np.inf)
+        table[begin, end] = room * worth[begin, end - 1]
+        best = np.zeros(self.bins + 1)
+        for moment in range(1, self.bins + 1):
+            best[moment] = max(best[moment - 1], (best[:moment] + table[:moment, moment]).max())
+        return float(best[-1])
+
+
+def graded(alpha: Fraction, most: int, time: Fraction) -> Moments:
+    """Return at most `most` moments: parts of α apart or, in a long time, α apart at first and at last.
+
+    In the middle of a long time the distances grow by a constant ratio.
+    """
+    length = time / alpha
+    if length <= most:
+        parts = int(most / length)
+        return Moments(time, alpha / parts, tuple(range(math.ceil(length * parts))))
+    growth, half = 1.0, math.ceil(length / 2)
+    marks = list(range(half))
+    while 2 * len(marks) > most:
+        growth += GROWTH
+        marks, at, step = [0], 1.0, 1.0
+        while at < half:
+            marks.append(int(at))
+            step *= growth
+            at += step
+    return Moments(time, alpha, tuple(sorted({*marks, *(math.ceil(length) - mark for mark in marks[1:])})))
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,6 +232,18 @@ class DeliveryProgram:
             found.append(([np.arange(self.moments.bins)] * int(seen.holder[way.head]), forwarded))
         return found
 
+    def _departures(self) -> Iterator[tuple[int, int, int, int, Int64Array]]:
+        """Yield all departures of bytes from nodes that hold them.
+
+        Each is a class of nodes, the number of links out of it, 0 for θ or 1 for γ, the way, and the bins in
+        which bytes leave if they are there from bin 0 on, from bin 1 on, and so on.
+        """
+        for number, leaves in enumerate(self.seen.leaves):
+            for way, count in leaves.items():
+                for side, turns in enumerate(self.turns[way]):
+                    for leave in turns:
+                        yield number, count, side, way, leave
+
     def _ticks(self, alpha: Int64Array) -> Int64Array:
         return self.moments.whole(alpha, self.seen.topology.alpha.denominator)
 
@@ -167,14 +273,16 @@ class DeliveryProgram:
         for item, node in zip(seen.items, seen.node, strict=True):
             np.add.at(value, columns.end[node[item.ends]], float(item.share))
             value[columns.held[node[item.start], 0]] -= float(item.share)
-        reciprocal, found = _maximum(self._rows(), value, seconds)
-        if found is None:
-            return reciprocal, None
-        asked = found[: columns.held[0, 0]]  # ρ, τ, θ and γ come first, and h follows from them
+        model = normalized("multicast_price", self._rows().matrix(len(value)), value)
+        result = solve(model, "highs", HighsOptions(method="ipm", crossover=False, time_limit=seconds))
+        if result.values is None or not result.objective:
+            return 0.0, None
+        # ρ, τ, θ and γ come first, and h follows from them.
+        asked = np.maximum(result.values, 0)[: columns.held[0, 0]]
         whole = np.rint(asked * (GREATEST_PRICE / (asked.max() or 1))).astype(np.int64)
         # Invariant: prices do not rise with the bin, whatever the solver's tolerance.
         falling = (np.minimum.accumulate(whole[part], axis=-1) for part in (columns.passing, columns.leaving))
-        return reciprocal, MulticastPrices(whole[columns.end], *falling)
+        return 1 / result.objective, MulticastPrices(whole[columns.end], *falling)
 
     def _rows(self) -> Rows:
         """Return the constraints, each as a sum that must be 0 or more; the last one must be 1."""
@@ -195,18 +303,13 @@ class DeliveryProgram:
 
     def _held_rows(self, rows: Rows) -> None:
         """Add rows for h: the price of a byte at a node that holds it is ρ and that of its departures."""
-        seen, columns, bins = self.seen, self.columns, self.moments.bins
-        for number, leaves in enumerate(seen.leaves):
-            first = rows.add((1, columns.held[number]))
-            if seen.end[number]:
-                rows.extend(
-                    np.arange(first, first + bins), -np.ones(bins), np.full(bins, columns.end[number])
-                )
-            for way, count in leaves.items():
-                for prices, turns in zip(columns.leaving[:, way], self.turns[way], strict=True):
-                    for leave in turns:
-                        every = np.arange(first, first + len(leave))
-                        rows.extend(every, np.full(len(every), -float(count)), prices[leave])
+        columns, bins = self.columns, self.moments.bins
+        row = rows.add((1, columns.held)) + np.arange(columns.held.size).reshape(columns.held.shape)
+        for number in np.flatnonzero(self.seen.end):
+            rows.extend(row[number], -np.ones(bins), np.full(bins, columns.end[number]))
+        for number, count, side, way, leave in self._departures():
+            factors = np.full(len(leave), -float(count))
+            rows.extend(row[number, : len(leave)], factors, columns.leaving[side, way, leave])
 
     def _through_rows(self, rows: Rows) -> None:
         """Add rows for the gain of a byte that comes through the tail of a link."""
@@ -259,11 +362,8 @@ class DeliveryProgram:
         """Return the price of a byte at a node that holds it, by class and bin."""
         seen, bins = self.seen, self.moments.bins
         held = np.repeat((prices.end * seen.end)[:, None], bins, axis=1)
-        for number, leaves in enumerate(seen.leaves):
-            for way, count in leaves.items():
-                for leaving, turns in zip(prices.leaving[:, way], self.turns[way], strict=True):
-                    for leave in turns:
-                        held[number, : len(leave)] += count * leaving[leave]
+        for number, count, side, way, leave in self._departures():
+            held[number, : len(leave)] += count * prices.leaving[side, way, leave]
         return held
 
     def _earned(self, prices: MulticastPrices, held: Int64Array) -> float:
@@ -299,12 +399,3 @@ class DeliveryProgram:
             if holds:
                 value = np.maximum(value, held[way.head] - ends)
         return value
-
-
-def _maximum(rows: Rows, value: FloatArray, seconds: float) -> tuple[float, FloatArray | None]:
-    """Return the reciprocal of the largest value, and the solution; 0 and None if none is found in time."""
-    model = normalized("multicast_price", rows.matrix(len(value)), value)
-    result = solve(model, "highs", HighsOptions(method="ipm", crossover=False, time_limit=seconds))
-    if result.values is None or not result.objective:
-        return 0.0, None
-    return 1 / result.objective, np.maximum(result.values, 0)

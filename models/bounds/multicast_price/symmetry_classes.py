@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -42,9 +40,8 @@ class LinkView(NamedTuple):
     """True if it leads to the start, or no data can come to its tail."""
 
 
-@dataclass(frozen=True, eq=False)
 class Views:
-    """The network as each item sees it.
+    """The network as each item sees it: classes of nodes and links that are equivalent.
 
     Parameters
     ----------
@@ -54,20 +51,54 @@ class Views:
         Whether the network is reversed.
     items
         The items that are moved.
-    node
-        Shape (items, nodes): classes of nodes, equal where items see equivalent nodes.
-    kinds
-        Shape (links,): classes of links.
+
+    Attributes
+    ----------
     apart
         Shape (items, nodes): distances from the start, over α's denominator.
+    node
+        Shape (items, nodes): classes of nodes, equal where items see equivalent nodes.
+    ways, way
+        The classes of links, as items see them; and shape (items, links): the class of each link.
+    uses, links
+        The different sets of classes that a link has for all items, and the links with each of them.
+    example
+        An item and a node of each class.
+    holders
+        The number of nodes that hold data.
+    holder, start, end
+        Shape (classes of nodes,): whether they hold data, and whether an item starts or ends there.
+    leaves
+        For each class of nodes that hold data: the number of links of each class that leave it.
     """
 
-    topology: Topology
-    backwards: bool
-    items: list[ViewedItem]
-    node: Int64Array
-    kinds: Int64Array
-    apart: Int64Array
+    def __init__(self, topology: Topology, backwards: bool, items: list[ViewedItem]) -> None:
+        self.topology, self.backwards, self.items = topology, backwards, items
+        source, target = topology.source, topology.target
+        kinds = np.unique(link_kinds(topology), return_inverse=True)[1]
+        self.apart = alpha_distances(topology, [item.start for item in items])
+        self.node = _classes(topology, items, kinds)
+        come = self.apart[:, source]
+        useless = (target == np.array([[item.start] for item in items])) | (come < 0)
+        of_all = np.broadcast_to(kinds, come.shape)
+        sides = np.stack([self.node[:, source], self.node[:, target], of_all, come, useless])
+        ways, which = np.unique(sides.reshape(5, -1), axis=1, return_inverse=True)
+        self.ways, self.way = [LinkView(*way) for way in ways.T.tolist()], which.reshape(come.shape)
+        used = dict[tuple[int, ...], list[int]]()
+        for link, classes in enumerate(self.way.T.tolist()):
+            used.setdefault(tuple(sorted(set(classes))), []).append(link)
+        self.uses, self.links = list(used), list(used.values())
+        first = np.unique(self.node, return_index=True)[1].tolist()
+        self.example = [divmod(one, topology.num_nodes) for one in first]
+        self.holders = int(topology.holders.sum())
+        self.holder = topology.holders[[node for _, node in self.example]]
+        self.start = np.array([items[item].start == node for item, node in self.example])
+        self.end = np.array([bool(items[item].ends[node]) for item, node in self.example])
+        self.leaves = list[dict[int, int]]()
+        for (item, node), holds in zip(self.example, self.holder, strict=True):
+            leaving = self.way[item, (source == node) & holds]
+            number, count = np.unique(leaving, return_counts=True)
+            self.leaves.append(dict(zip(number.tolist(), count.tolist(), strict=True)))
 
     @classmethod
     def of(cls, topology: Topology, collective: Collective) -> Views | None:
@@ -87,84 +118,7 @@ class Views:
             there[start] = False
             if there.any():
                 items.append(ViewedItem(start, there, table.share[row]))
-        if not items:
-            return None
-        kinds = np.unique(link_kinds(ways), return_inverse=True)[1]
-        apart = alpha_distances(ways, [item.start for item in items])
-        return cls(ways, backwards, items, _classes(ways, items, kinds), kinds, apart)
-
-    @cached_property
-    def _seen(self) -> tuple[list[LinkView], Int64Array]:
-        source, target = self.topology.source, self.topology.target
-        kinds = np.broadcast_to(self.kinds, (len(self.items), len(source)))
-        come = self.apart[:, source]
-        useless = (target == np.array([[item.start] for item in self.items])) | (come < 0)
-        sides = np.stack([self.node[:, source], self.node[:, target], kinds, come, useless])
-        ways, which = np.unique(sides.reshape(5, -1), axis=1, return_inverse=True)
-        return [LinkView(*way) for way in ways.T.tolist()], which.reshape(sides.shape[1:])
-
-    @property
-    def ways(self) -> list[LinkView]:
-        """The classes of links, as items see them."""
-        return self._seen[0]
-
-    @property
-    def way(self) -> Int64Array:
-        """Shape (items, links): the class of each link for each item."""
-        return self._seen[1]
-
-    @cached_property
-    def _used(self) -> dict[tuple[int, ...], list[int]]:
-        found: dict[tuple[int, ...], list[int]] = {}
-        for link, ways in enumerate(self.way.T.tolist()):
-            found.setdefault(tuple(sorted(set(ways))), []).append(link)
-        return found
-
-    @property
-    def uses(self) -> list[tuple[int, ...]]:
-        """The different sets of classes that a link has for all items."""
-        return list(self._used)
-
-    @cached_property
-    def links(self) -> list[list[int]]:
-        """The links with each of these sets."""
-        return list(self._used.values())
-
-    @cached_property
-    def example(self) -> list[tuple[int, int]]:
-        """An item and a node of each class."""
-        first = np.unique(self.node, return_index=True)[1]
-        return [divmod(int(one), self.node.shape[1]) for one in first]
-
-    @property
-    def holders(self) -> int:
-        """The number of nodes that hold data."""
-        return int(self.topology.holders.sum())
-
-    @cached_property
-    def holder(self) -> BoolArray:
-        """Shape (classes of nodes,): whether they hold data."""
-        return self.topology.holders[[node for _, node in self.example]]
-
-    @cached_property
-    def start(self) -> BoolArray:
-        """Shape (classes of nodes,): whether an item starts there."""
-        return np.array([self.items[item].start == node for item, node in self.example])
-
-    @cached_property
-    def end(self) -> BoolArray:
-        """Shape (classes of nodes,): whether an item ends there."""
-        return np.array([bool(self.items[item].ends[node]) for item, node in self.example])
-
-    @cached_property
-    def leaves(self) -> list[dict[int, int]]:
-        """For each class of nodes that hold data: the number of links of each class that leave it."""
-        found = list[dict[int, int]]()
-        for (item, node), holds in zip(self.example, self.holder, strict=True):
-            out = self.topology.source == node
-            ways, count = np.unique(self.way[item, out], return_counts=True)
-            found.append(dict(zip(ways.tolist(), count.tolist(), strict=True)) if holds else {})
-        return found
+        return cls(ways, backwards, items) if items else None
 
 
 def _farthest(topology: Topology, ranks: Sequence[int]) -> int:

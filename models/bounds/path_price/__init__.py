@@ -1,6 +1,6 @@
 """The bound ``path_price``, from the dual of a linear program over time: prices of messages' whole paths.
 
-Read `bound` first. `commodities` lists the pairs of ranks whose data counts and groups those that are
-equivalent, `program` finds the best prices for a number of ticks, and `message_pricing` finds messages whose
-value exceeds the price of their links.
+Read `bound` first: it has the linear program, and the search for the time. `commodities` lists the pairs of
+ranks whose data counts and groups those that are equivalent. `message_pricing` finds messages whose value
+exceeds the price of their links.
 """

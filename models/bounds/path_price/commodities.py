@@ -132,6 +132,12 @@ class RankPairs:
         orbits = orbits_of(np.array(maps), count * nodes)
         return np.unique(orbits, return_inverse=True)[1].reshape(count, -1).astype(np.int32)
 
+    @property
+    def ends(self) -> tuple[Int32Array, Int32Array]:
+        """int32, shape (pairs,) each: the rows of prices of each pair at its start and at its end."""
+        pairs = np.arange(len(self.start))
+        return self.row[pairs, self.start], self.row[pairs, self.end]
+
     @cached_property
     def seen(self) -> Int32Array:
         """int32, shape (nodes, nodes): classes of two nodes, equal where symmetries take them to others."""

@@ -8,7 +8,7 @@ import pytest
 
 from tutti.experiments.registry import METHODS
 from tutti.models.bounds import lower_bounds
-from tutti.models.bounds.first_hop import first_hop_bound
+from tutti.models.bounds.latency import first_hop_bound
 from tutti.models.bounds.traffic import Traffic
 from tutti.schedules import Problem, collective
 from tutti.schedules.simulation.simulate import simulate

@@ -12,7 +12,6 @@ from tests.models.networks import MICRO, network_of, times_of
 from tests.sweep import for_each
 from tutti.models.bounds import Bound, BoundError, bound_document, lower_bounds, report
 from tutti.models.bounds.path_price import bound as path_price
-from tutti.models.bounds.path_price import program
 from tutti.models.bounds.path_price.bound import path_price_bound
 from tutti.models.bounds.path_price.commodities import RankPairs
 from tutti.schedules import Problem, collective
@@ -366,7 +365,7 @@ def test_what_is_added_up_is_as_what_is_copied_backwards():
     found = [bound_of(topology, kind, 120_000) for kind in ("broadcast", "reduce")]
     assert [bound.certificate["direction"] for bound in found] == ["in", "out"]
     proven = [checked(topology, *one) for one in zip(("broadcast", "reduce"), found, strict=True)]
-    assert proven[0] == pytest.approx(proven[1], rel=program.NEARLY)
+    assert proven[0] == pytest.approx(proven[1], rel=path_price.NEARLY)
     topology = parse_topology("mesh:2x2?bandwidth=50GB/s,25GB/s")
     bound = bound_of(topology, "reduce-scatter", 120_000)
     assert bound.certificate["direction"] == "in"
@@ -391,7 +390,7 @@ def test_a_document_with_it_can_be_checked_again(monkeypatch):
 
 def test_prices_are_as_large_as_can_be_counted(monkeypatch):
     """The case is like the 672 pairs at the largest distance on ``switch2d:8x4``."""
-    monkeypatch.setattr(program, "GREATEST", 2**50)
+    monkeypatch.setattr(path_price, "GREATEST", 2**50)
     topology = parse_topology("complete:6")
     checked(topology, "allreduce", bound_of(topology, "allreduce", 100_000))
 
