@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 import tutti
-from tutti.experiments.show import drawing, page, player
+from tutti.experiments.show import drawing, page
 from tutti.schedules.verify import VerificationError
 from tutti.topologies.topology import Link, Topology
 from tutti.topologies.units import format_size
@@ -64,7 +64,7 @@ def test_a_network_has_no_player():
 def test_too_many_messages_are_one_sentence_and_the_loads(result, monkeypatch):
     monkeypatch.setattr(player, "MOST_BARS", 3)
     html = result.show().html
-    assert player.TOO_MUCH in html
+    assert page.TOO_MUCH in html
     assert 'id="data"' not in html
     assert 'class="net loaded"' in html
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tutti
-from tutti.experiments.show import player
+from tutti.experiments.show import page
 from tutti.experiments.show.page import film
 from tutti.schedules.schedule import Chunks, Clock, Schedule
 from tutti.topologies.text import parse_topology
@@ -68,9 +68,9 @@ def test_a_flow_is_played_in_fewer_slices_where_its_best_would_be_too_many(monke
     size = Fraction(10**6)
     whole = film(schedule, size)
     assert whole.slices[0] == whole.slices[1] > 1
-    monkeypatch.setattr(player, "MOST_BARS", len(whole.link) - 1)
+    monkeypatch.setattr(page, "MOST_BARS", len(whole.link) - 1)
     fewer = film(schedule, size)
     assert fewer.slices[0] < fewer.slices[1] == whole.slices[1]
     assert len(fewer.link) < len(whole.link)
-    monkeypatch.setattr(player, "MOST_BARS", 2)
+    monkeypatch.setattr(page, "MOST_BARS", 2)
     assert film(schedule, size) is None
