@@ -62,7 +62,7 @@ def test_a_network_has_no_player():
 
 
 def test_too_many_messages_are_one_sentence_and_the_loads(result, monkeypatch):
-    monkeypatch.setattr(player, "MOST_BARS", 3)
+    monkeypatch.setattr(page, "MOST_BARS", 3)
     html = result.show().html
     assert page.TOO_MUCH in html
     assert 'id="data"' not in html
