@@ -305,7 +305,7 @@ class DeliveryProgram:
         """Add rows for h: the price of a byte at a node that holds it is ρ and that of its departures."""
         columns, bins = self.columns, self.moments.bins
         row = rows.add((1, columns.held)) + np.arange(columns.held.size).reshape(columns.held.shape)
-        for number in np.flatnonzero(self.seen.end):
+        for number in np.flatnonzero(self.seen.end).tolist():
             rows.extend(row[number], -np.ones(bins), np.full(bins, columns.end[number]))
         for number, count, side, way, leave in self._departures():
             factors = np.full(len(leave), -float(count))

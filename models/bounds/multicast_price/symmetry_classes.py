@@ -83,10 +83,11 @@ class Views:
         of_all = np.broadcast_to(kinds, come.shape)
         sides = np.stack([self.node[:, source], self.node[:, target], of_all, come, useless])
         ways, which = np.unique(sides.reshape(5, -1), axis=1, return_inverse=True)
-        self.ways, self.way = [LinkView(*way) for way in ways.T.tolist()], which.reshape(come.shape)
+        self.ways = [LinkView(*way) for way in ways.T.tolist()]
+        self.way = which.reshape(come.shape)
         used = dict[tuple[int, ...], list[int]]()
-        for link, classes in enumerate(self.way.T.tolist()):
-            used.setdefault(tuple(sorted(set(classes))), []).append(link)
+        for link in range(topology.num_links):
+            used.setdefault(tuple(np.unique(self.way[:, link]).tolist()), []).append(link)
         self.uses, self.links = list(used), list(used.values())
         first = np.unique(self.node, return_index=True)[1].tolist()
         self.example = [divmod(one, topology.num_nodes) for one in first]
