@@ -15,10 +15,10 @@ what a rank has added up in one line is its own in the next. So lines share what
 fewer ranks, then all exchange, and then they spread it, the last first. Or each is done before the next
 begins: more data, but on all lines, and pieces of the vector can follow each other by a step. Parts of the
 vector take the dimensions in all rotations of their order. Or the dimensions take turns, step by step, each
-part of the vector in an order of its own, so that every step uses as many links as possible (`orders`).
+part of the vector in an order of its own, so that every step uses as many links as possible (`moves`).
 
-Read `roots` first (the ranks that add up), then `parts` (what is sent when), `orders` (which dimension moves
-next) and `method` (over which links, and which of all these is best).
+Read `roots` first (the ranks that add up), then `moves` (what is sent when, and which dimension moves next)
+and `method` (over which links, and which of all these is best).
 """
 
 from tutti.heuristics.one_shot.method import METHOD, OneShotOptions

@@ -16,8 +16,7 @@ from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 
-from tutti.heuristics.one_shot.orders import Orders
-from tutti.heuristics.one_shot.parts import MessageKeys, Move, OneShotPart, moves_of, part_of
+from tutti.heuristics.one_shot.moves import MessageKeys, Move, OneShotPart, Orders, moves_of, part_of
 from tutti.heuristics.one_shot.roots import TUNING, DimensionalNetwork, Roots, RootSet, RootSpacing
 from tutti.schedules.capabilities import Capabilities, Groups, Switches
 from tutti.schedules.collective import Kind
