@@ -35,7 +35,7 @@ from tutti.experiments.solver_study.instances import (
     timed,
 )
 from tutti.models.sccl.program import build as sccl_model
-from tutti.models.sccl.search import breadth_first, rounds_of
+from tutti.models.sccl.search import breadth_first
 from tutti.models.solvers import CompiledModel, HighsOptions, SolutionStatus, solve
 from tutti.models.taccl.costs import Costs
 from tutti.models.taccl.method import METHOD, TacclOptions
@@ -48,7 +48,7 @@ from tutti.models.taccl.stages import demand_for
 from tutti.models.taccl.transfers import Contiguity, RoutedTransfers
 from tutti.models.teccl.epochs import SLOWEST, Epochs
 from tutti.models.teccl.program import EpochState, TecclProgram
-from tutti.models.time_expanded import ChunkInstance
+from tutti.models.time_expanded.instance import ChunkInstance
 from tutti.schedules.collective import Kind, collective
 from tutti.schedules.method import Problem
 from tutti.topologies.errors import InputError, Unsupported, suggestion
@@ -314,7 +314,10 @@ def _teccl(topology: Topology, options: ChunkedProgram) -> SolverInstance:
     schedule = breadth_first(chunked)
     if schedule is None:
         raise Unsupported("teccl: there is no breadth-first schedule")
-    rounds = rounds_of(chunked, schedule, chunked.least_steps)
+    steps, link, _ = schedule
+    loads = np.zeros((int(steps.max()) + 1, topology.num_links), np.int64)
+    np.add.at(loads, (steps, link), 1)
+    rounds = int((-(-loads // chunked.capacity))[1:].max(axis=1).clip(1).sum())
     epochs = Epochs(chunked, Fraction(2**20), SLOWEST)
 
     program = TecclProgram(epochs, EpochState.start(epochs), rounds)

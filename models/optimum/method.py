@@ -8,14 +8,17 @@ messages too. Switches do not multicast here, and messages do not wait at them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, ClassVar
 
 import numpy as np
 
+from tutti.models.bfb import METHOD as BFB
 from tutti.models.bounds import lower_bounds
-from tutti.models.optimum.program import TickRow, TimedInstance
+from tutti.models.forestcoll import METHOD as FORESTCOLL
+from tutti.models.optimum.instance import TickRow, TimedInstance
 from tutti.models.optimum.search import (
     FirstSchedule,
     MakeFirst,
@@ -26,8 +29,8 @@ from tutti.models.optimum.search import (
 )
 from tutti.models.teccl import METHOD as TECCL
 from tutti.models.teccl import Epochs, TecclOptions
-from tutti.models.teccl.starts import NO_START, STARTS, StartSchedule, check_start
-from tutti.models.time_expanded import ChunkInstance, by_copies
+from tutti.models.teccl.starts import NO_START, StartSchedule, check_start
+from tutti.models.time_expanded.instance import ChunkInstance, by_copies
 from tutti.schedules.capabilities import Capabilities
 from tutti.schedules.collective import Kind
 from tutti.schedules.method import Method, Problem, chunks_a_shard
@@ -81,24 +84,59 @@ class OptimumOptions(Options):
     time_limit: Annotated[str, Duration("60s")] = "60s"
 
 
-def synthesize(problem: Problem, options: OptimumOptions, rng: np.random.Generator) -> Schedule:
+def optimum(starts: Mapping[str, Method]) -> Method:
+    """Return the method, which may start from these methods under their names."""
+
+    def make(problem: Problem, options: OptimumOptions, rng: np.random.Generator) -> Schedule:
+        method.supports(problem, options)
+        return synthesize(problem, options, rng, starts.get(options.start))
+
+    def check(problem: Problem, options: OptimumOptions) -> None:
+        check_start("optimum", options.start, [AUTO, NO_START, *starts])
+        _check_tiny(problem, options)
+
+    method = Method(
+        name="optimum",
+        kind="exact",
+        synthesize=make,
+        options=OptimumOptions,
+        capabilities=Capabilities(KINDS, uneven_shards=False, further="a tiny network"),
+        check=check,
+        size_dependent=lambda problem, options: True,
+        seeded=True,
+        exact_for=lambda options: chunks_a_shard(options) + ("" if options.cut_through else ", link by link"),
+        summary="the least time of given chunks, by CP-SAT; tiny networks",
+    )
+    return method
+
+
+def synthesize(
+    problem: Problem, options: OptimumOptions, rng: np.random.Generator, first: Method | None = None
+) -> Schedule:
     """Return the schedule of least time; ``stats["solver_gap"]`` is 0 where that is proven.
 
     A reduction over routes whose links differ in speed is compared with the lower bounds.
 
+    Parameters
+    ----------
+    problem, options, rng
+        As for every method.
+    first
+        Makes the schedule to start from, if the options name one.
+
     Raises
     ------
     Unsupported
-        As `METHOD.supports`.
+        As `Method.supports`.
     NoSchedule
         If times do not fit the solver's integers, or none was found in time without a start.
     InputError
         If the problem has no size.
     """
-    METHOD.supports(problem, options)
     if problem.size is None:
         raise InputError("optimum needs a size: its schedule depends on it")
-    schedule = by_copies(problem, partial(_forward, options=options, seed=int(rng.integers(2**31))))
+    find = partial(_forward, options=options, seed=int(rng.integers(2**31)), first=first)
+    schedule = by_copies(problem, find)
     switches, alike = problem.topology.num_switches, problem.topology.bandwidth.uniform
     if problem.collective.kind not in REVERSED or alike or not (options.cut_through or switches):
         return schedule
@@ -110,7 +148,7 @@ def synthesize(problem: Problem, options: OptimumOptions, rng: np.random.Generat
     return schedule.replace(stats={**schedule.stats, "solver_gap": gap})
 
 
-def _forward(problem: Problem, options: OptimumOptions, seed: int) -> Schedule:
+def _forward(problem: Problem, options: OptimumOptions, seed: int, first: Method | None) -> Schedule:
     """Return the schedule of a collective that does not combine."""
     what = problem.collective
     instance = ChunkInstance(problem.topology, what, options.chunks, "optimum", switches=True)
@@ -124,8 +162,8 @@ def _forward(problem: Problem, options: OptimumOptions, seed: int) -> Schedule:
         starts = [partial(best_greedy, timed, seed)]
         if not problem.topology.num_switches:
             starts.append(partial(_by_epochs, timed, options, seed))
-    elif options.start != NO_START:
-        given, note = _by_method(timed, options.start, seed)
+    elif first is not None:
+        given, note = _by_method(timed, first, seed)
         starts = [lambda: given]
     found = least_time(timed, limits, starts)
     start, used, number = zip(*found.rows, strict=True)
@@ -155,10 +193,11 @@ def _forward(problem: Problem, options: OptimumOptions, seed: int) -> Schedule:
 def _by_epochs(timed: TimedInstance, options: OptimumOptions, seed: int) -> FirstSchedule | None:
     """Return TE-CCL's schedule without its epochs: every message as early as possible."""
     instance = timed.instance
+    problem = Problem(instance.topology, instance.collective, timed.size)
     half = float(parse_time(options.time_limit)) / 2  # the rest is for the exact search
     chosen = TecclOptions(chunks=options.chunks, epoch="best", time_limit=f"{max(half, 1e-3):.9f}s")
     try:
-        schedule = TECCL.synthesize(timed.problem, chosen, np.random.default_rng(seed))
+        schedule = TECCL.synthesize(problem, chosen, np.random.default_rng(seed))
     except NoSchedule:
         return None
     rows = instance.rows_of(np.arange(len(instance.item)))
@@ -168,29 +207,22 @@ def _by_epochs(timed: TimedInstance, options: OptimumOptions, seed: int) -> Firs
     return replayed(timed, (TickRow(start, (link,), number[chunk]) for start, link, chunk in transfers))
 
 
-def _by_method(timed: TimedInstance, start: str, seed: int) -> tuple[FirstSchedule | None, str]:
+def _by_method(timed: TimedInstance, first: Method, seed: int) -> tuple[FirstSchedule | None, str]:
     """Return another method's schedule with every message as early as possible, or None, and a note on it."""
-    known = StartSchedule.of(STARTS[start], timed.problem, timed.instance.chunks, seed)
-    transfers, note = known.transfers(Epochs(timed.instance, timed.size), 0, buffers=True)
+    instance = timed.instance
+    problem = Problem(instance.topology, instance.collective, timed.size)
+    start = StartSchedule.of(first, problem, instance.chunks, seed)
+    transfers, note = start.transfers(Epochs(instance, timed.size), 0, buffers=True)
     if transfers is None:
         return None, note
     found = replayed(timed, (TickRow(epoch, (link,), chunk) for link, chunk, epoch in transfers))
-    return found, f"start {start}: {float(found.ticks * timed.tick) * 1e6:g} us"
+    return found, f"start {first.name}: {float(found.ticks * timed.tick) * 1e6:g} us"
 
 
-def check(problem: Problem, options: OptimumOptions) -> None:
-    """Refuse networks that are not tiny, and starts that are not known or would stop at switches.
-
-    Raises
-    ------
-    InputError
-        If the start is none of `teccl.starts.STARTS`.
-    Unsupported
-        If the network is not tiny, or the start needs one without switches.
-    """
-    check_start("optimum", options.start, [AUTO, NO_START, *STARTS])
+def _check_tiny(problem: Problem, options: OptimumOptions) -> None:
+    """Raise `Unsupported` for networks that are not tiny, and starts that would stop at switches."""
     instance = ChunkInstance(problem.topology, problem.collective, options.chunks, "optimum", switches=True)
-    if problem.topology.num_switches and options.start in STARTS:
+    if problem.topology.num_switches and options.start not in (AUTO, NO_START):
         raise Unsupported(
             f"optimum: the start {options.start} needs a network without switches; {problem.topology.name} "
             f"has {problem.topology.num_switches}"
@@ -203,15 +235,4 @@ def check(problem: Problem, options: OptimumOptions) -> None:
         )
 
 
-METHOD = Method(
-    name="optimum",
-    kind="exact",
-    synthesize=synthesize,
-    options=OptimumOptions,
-    capabilities=Capabilities(KINDS, uneven_shards=False, further="a tiny network"),
-    check=check,
-    size_dependent=lambda problem, options: True,
-    seeded=True,
-    exact_for=lambda options: chunks_a_shard(options) + ("" if options.cut_through else ", link by link"),
-    summary="the least time of given chunks, by CP-SAT; tiny networks",
-)
+METHOD = optimum({method.name: method for method in (BFB, FORESTCOLL)})

@@ -7,6 +7,6 @@ is the method. What needs Pyomo is imported from its file.
 """
 
 from tutti.models.teccl.epochs import Epochs, Transfer
-from tutti.models.teccl.method import METHOD, TecclOptions
+from tutti.models.teccl.method import METHOD, TecclOptions, teccl
 
-__all__ = ["METHOD", "Epochs", "TecclOptions", "Transfer"]
+__all__ = ["METHOD", "Epochs", "TecclOptions", "Transfer", "teccl"]

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 
+from tutti.models.bfb import METHOD as BFB
+from tutti.models.forestcoll import METHOD as FORESTCOLL
 from tutti.models.solvers import Feature, find_backend
 from tutti.models.solvers.options import LEAST_SECONDS
 from tutti.models.teccl.epochs import BEST, EXACT, FASTEST, SLOWEST, Epochs, finish_of
-from tutti.models.teccl.starts import NO_START, STARTS, StartSchedule, check_start
-from tutti.models.time_expanded import BY_COPIES, ChunkInstance, by_copies, routes_of
+from tutti.models.teccl.starts import NO_START, StartSchedule, check_start
+from tutti.models.time_expanded.instance import ChunkInstance, by_copies, routes_of
 from tutti.schedules.capabilities import Capabilities
+from tutti.schedules.collective import Kind
+from tutti.schedules.compose import BY_ALLGATHER
 from tutti.schedules.method import Method, Problem, chunks_a_shard
 from tutti.schedules.schedule import Clock, Schedule
 from tutti.topologies.errors import InputError, NoSchedule
@@ -22,8 +28,9 @@ from tutti.topologies.options import Choice, Duration, Number, Options, Whole
 from tutti.topologies.units import parse_time
 
 if TYPE_CHECKING:
-    from tutti.models.teccl.search import EpochLimits
+    from tutti.models.teccl.search import EpochLimits, EpochSchedule
 
+KINDS = (*BY_ALLGATHER, Kind.BROADCAST, Kind.REDUCE, Kind.SCATTER, Kind.GATHER, Kind.ALL_TO_ALL)
 DEFAULT_SIZE = Fraction(2**20)
 """M where none is given and none matters: if all links are equal, every transfer takes an epoch."""
 NAMED = (FASTEST, SLOWEST, BEST, EXACT)
@@ -113,84 +120,123 @@ class TecclOptions(Options):
         return self.epoch if self.epoch in NAMED else Fraction(parse_time(self.epoch))
 
 
-def check(problem: Problem, options: TecclOptions) -> None:
-    """Refuse a start that is not known, items that can't be cut, and too many routes.
+def teccl(starts: Mapping[str, Method]) -> Method:
+    """Return the method, which may start from these methods under their names."""
 
-    Raises
-    ------
-    InputError
-        If the start is none of `starts.STARTS`.
-    Unsupported
-        As `ChunkInstance` and `routes_of`.
-    """
-    check_start("teccl", options.start, [NO_START, *STARTS])
-    ChunkInstance(problem.topology, problem.collective, options.chunks, "teccl", switches=True)
-    routes_of(problem.topology)
+    def make(problem: Problem, options: TecclOptions, rng: np.random.Generator) -> Schedule:
+        method.supports(problem, options)
+        return synthesize(problem, options, rng, starts.get(options.start))
+
+    def check(problem: Problem, options: TecclOptions) -> None:
+        check_start("teccl", options.start, [NO_START, *starts])
+        ChunkInstance(problem.topology, problem.collective, options.chunks, "teccl", switches=True)
+        routes_of(problem.topology)
+
+    method = Method(
+        name="teccl",
+        kind="exact",
+        synthesize=make,
+        options=TecclOptions,
+        capabilities=Capabilities(KINDS, uneven_shards=False),
+        check=check,
+        size_dependent=size_dependent,
+        seeded=True,
+        exact_for=_exact_for,
+        summary="multicommodity flows with copies over epochs, by integer programming (TE-CCL)",
+    )
+    return method
 
 
-def synthesize(problem: Problem, options: TecclOptions, rng: np.random.Generator) -> Schedule:
+def _exact_for(options: TecclOptions) -> str:
+    what = f"{chunks_a_shard(options)} in whole epochs"
+    return f"{what}, each window by itself" if options.window else what
+
+
+def synthesize(
+    problem: Problem, options: TecclOptions, rng: np.random.Generator, first: Method | None = None
+) -> Schedule:
     """Return the schedule that ends in the fewest epochs, or the one that the options ask for.
 
+    Parameters
+    ----------
+    problem, options, rng
+        As for every method.
+    first
+        Makes the schedule to start from.
+
     Raises
     ------
     Unsupported
-        As `METHOD.supports`.
+        As `Method.supports`.
     NoSchedule
         If there is none in this number of epochs, or none was found in time.
     InputError
         If the links differ and the problem has no size.
     """
-    from tutti.models.teccl.search import EpochLimits  # Pyomo is slow to import
-
-    METHOD.supports(problem, options)
     if problem.size is None and size_dependent(problem, options):
         raise InputError(f"teccl needs a size on {problem.topology.name}: its epochs depend on it")
-    size = Fraction(problem.size or DEFAULT_SIZE)
-    seed, seconds = int(rng.integers(2**31)), float(parse_time(options.time_limit))
-    limits = EpochLimits(options.solver, seconds, seed, options.gap, options.buffers, options.cuts)
-    halves: list[Schedule] = []
-
-    def forward(part: Problem) -> Schedule:
-        """Return the schedule of a collective that does not combine.
-
-        If there are switches, the second half of an allreduce is in the first one's epochs. In ticks of
-        another length a message would enter the later links of its route at other moments.
-        """
-        instance = ChunkInstance(part.topology, part.collective, options.chunks, "teccl", switches=True)
-        epoch = halves[0].tick if halves and part.topology.num_switches else None
-        best = options.length == BEST and epoch is None
-        length = epoch or (FASTEST if best else options.length)
-        epochs = Epochs(instance, size, length, backwards=part.topology is not problem.topology)
-        first = STARTS.get(options.start)
-        known = None if first is None else StartSchedule.of(first, part, options.chunks, seed)
-        halves.append((_of_all_lengths if best else _of_length)(epochs, options, limits, known))
-        return halves[-1]
-
-    return by_copies(Problem(problem.topology, problem.collective, size), forward)
+    sized = Problem(problem.topology, problem.collective, problem.size or DEFAULT_SIZE)
+    task = _Task(sized, options, int(rng.integers(2**31)), first)
+    return by_copies(sized, partial(_half, task, []))
 
 
-def _of_length(
+def _half(task: _Task, halves: list[Schedule], problem: Problem) -> Schedule:
+    """Return a half of an allreduce: if there are switches, the second half is in the first one's epochs.
+
+    In ticks of another length a message would enter the later links of its route at other moments.
+    """
+    alike = bool(halves and problem.topology.num_switches)
+    half = replace(task, epoch=halves[0].tick if alike else None).forward(problem)
+    halves.append(half)
+    return half
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """A task, with options; its parts do not combine; `epoch`: seconds, if that is no longer free."""
+
+    problem: Problem
+    options: TecclOptions
+    seed: int
+    first: Method | None
+    epoch: Fraction | None = None
+
+    def forward(self, problem: Problem) -> Schedule:
+        """Return the schedule of a collective that does not combine."""
+        from tutti.models.teccl.search import EpochLimits  # Pyomo is slow to import
+
+        options = self.options
+        instance = ChunkInstance(problem.topology, problem.collective, options.chunks, "teccl", switches=True)
+        seconds = float(parse_time(options.time_limit))
+        limits = EpochLimits(options.solver, seconds, self.seed, options.gap, options.buffers, options.cuts)
+        backwards = problem.topology is not self.problem.topology
+        best = options.length == BEST and self.epoch is None
+        length = self.epoch or (FASTEST if best else options.length)
+        epochs = Epochs(instance, Fraction(problem.size or DEFAULT_SIZE), length, backwards)
+        known = None
+        if self.first is not None:
+            known = StartSchedule.of(self.first, problem, options.chunks, self.seed)
+        if best:
+            return _of_all_lengths(epochs, options, limits, known)
+        return schedule_of(epochs, _found(epochs, options, limits, known))
+
+
+def _found(
     epochs: Epochs, options: TecclOptions, limits: EpochLimits, known: StartSchedule | None
-) -> Schedule:
-    """Return the schedule for one length of epochs, in the time clock; a tick is an epoch."""
+) -> EpochSchedule:
     from tutti.models.teccl.search import by_rounds, earliest_finish, least_finish, most_reward
 
+    if options.window:
+        return by_rounds(epochs, limits, options.window)
     search = earliest_finish if options.search == UPWARD else least_finish
     start, note = (None, "") if known is None else known.transfers(epochs, options.epochs, options.buffers)
-    if options.window:
-        found = by_rounds(epochs, limits, options.window)
-    elif options.objective == FINISH:
+    if options.objective == FINISH:
         found = search(epochs, limits, options.epochs, start)
     else:
         horizon = options.epochs or search(epochs, limits, 0, start).ticks
         fits = start is not None and finish_of(epochs, start) <= horizon
         found = most_reward(epochs, limits, horizon, start if fits else None)
-    route, number, begin = np.array(found.rows, dtype=np.int64).reshape(-1, 3).T
-    schedule = epochs.instance.schedule(
-        Clock.TIME, (number, route, begin), epochs.routes.links, tick=epochs.tick, size=epochs.size
-    )
-    stats = {"solver_gap": found.gap, "epochs": found.ticks, **found.stats}
-    return schedule.replace(stats={**stats, "note": note} if note else stats)
+    return replace(found, stats={**found.stats, **({"note": note} if note else {})})
 
 
 def _of_all_lengths(
@@ -203,24 +249,40 @@ def _of_all_lengths(
     lengths = [first, *(replace(first, length=length) for length in first.lengths())]
     lengths.sort(key=lambda epochs: epochs.least * epochs.tick)
     until = now() + limits.seconds
-    best, end = None, Fraction(0)
+    best: Schedule | None = None
     for place, epochs in enumerate(lengths):
-        if best is not None and epochs.least * epochs.tick >= end:
+        if best is not None and epochs.least * epochs.tick >= _end(best):
             break
         left = (until - now()) / min(len(lengths) - place, 4)  # a quarter of the time left, at least
         try:
             limited = replace(limits, seconds=max(left, LEAST_SECONDS))
-            found = _of_length(epochs, options, limited, known)
+            found = schedule_of(epochs, _found(epochs, options, limited, known))
         except NoSchedule:
             continue
-        ended = epochs.tick * found.stats["epochs"]
-        if best is None or ended < end:
-            best, end = found, ended
+        best = found if best is None or _end(found) < _end(best) else best
     if best is None:
         raise NoSchedule(
             f"teccl: found no schedule with any epoch in {limits.seconds:g} s; give it more time"
         )
     return best
+
+
+def _end(schedule: Schedule) -> Fraction:
+    """Return the seconds of its epochs."""
+    return Fraction(schedule.tick or 0) * schedule.stats["epochs"]
+
+
+def schedule_of(epochs: Epochs, found: EpochSchedule) -> Schedule:
+    """Return the transfers in the time clock, a tick being an epoch."""
+    route, number, start = np.array(found.rows, dtype=np.int64).reshape(-1, 3).T
+    return epochs.instance.schedule(
+        Clock.TIME,
+        (number, route, start),
+        epochs.routes.links,
+        tick=epochs.tick,
+        size=epochs.size,
+        stats={"solver_gap": found.gap, "epochs": found.ticks, **found.stats},
+    )
 
 
 def size_dependent(problem: Problem, options: Any) -> bool:
@@ -229,18 +291,4 @@ def size_dependent(problem: Problem, options: Any) -> bool:
     return bool(topology.num_switches) or not topology.homogeneous or options.length not in (FASTEST, SLOWEST)
 
 
-METHOD = Method(
-    name="teccl",
-    kind="exact",
-    synthesize=synthesize,
-    options=TecclOptions,
-    capabilities=Capabilities(BY_COPIES, uneven_shards=False),
-    check=check,
-    size_dependent=size_dependent,
-    seeded=True,
-    exact_for=lambda options: (
-        chunks_a_shard(options)
-        + (" in whole epochs, each window by itself" if options.window else " in whole epochs")
-    ),
-    summary="multicommodity flows with copies over epochs, by integer programming (TE-CCL)",
-)
+METHOD = teccl({method.name: method for method in (BFB, FORESTCOLL)})

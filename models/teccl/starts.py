@@ -17,8 +17,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tutti.models.bfb import METHOD as BFB
-from tutti.models.forestcoll import METHOD as FORESTCOLL
 from tutti.models.teccl.epochs import Epochs, Transfer, by_epoch, finish_of, needed
 from tutti.schedules.method import Method, Problem
 from tutti.schedules.schedule import Schedule
@@ -27,8 +25,6 @@ from tutti.topologies.errors import InputError, NoSchedule, Unsupported, suggest
 
 NO_START = "none"
 """The start of a search that begins with no schedule."""
-STARTS = {method.name: method for method in (BFB, FORESTCOLL)}
-"""The methods whose schedules a search may begin with."""
 Offers = Mapping[tuple[int, int], list[int]]
 """The routes over which a chunk may come to a node, (chunk, node) in order."""
 
