@@ -27,6 +27,7 @@ from tutti.models.allreduce import pack, tree_network
 from tutti.models.bfb import workloads
 from tutti.models.bfb.kautz import kautz_cost
 from tutti.models.bounds import lower_bounds
+from tutti.models.bounds.path_price.bound import path_price_bound
 from tutti.models.forestcoll.epochs import planned_schedule
 from tutti.schedules.collective import KINDS, Kind, collective
 from tutti.schedules.compose import BY_ALLGATHER
@@ -36,6 +37,7 @@ from tutti.schedules.list_scheduling import Rules, can_be_listed, list_schedule
 from tutti.schedules.method import Problem
 from tutti.schedules.programs.interpreter import judge
 from tutti.schedules.programs.lowering import lower
+from tutti.schedules.repair import fastest_repair
 from tutti.schedules.schedule import Clock, Schedule
 from tutti.schedules.simulation.simulate import simulate
 from tutti.schedules.verify import verify
@@ -105,6 +107,12 @@ def _compile_others() -> None:
     problem = Problem(ring, collective(Kind.ALLGATHER, 4), SIZE)
     planned_schedule(problem, 0.1, np.random.default_rng(0))
     refined(problem, [], 0.1, np.random.default_rng(0), lambda half, until: [])
+    direct = METHODS["direct"].synthesize(problem, METHODS["direct"].options(), np.random.default_rng(0))
+    fastest_repair(direct, parse_topology("ring:4?drop_links=0-1"), SIZE)
+    pair, swap = parse_topology("complete:2"), collective(Kind.ALLREDUCE, 2)
+    bound = path_price_bound(pair, swap, Fraction(30_000), Fraction(1, 2 * 10**6))
+    if bound is not None:
+        bound.check(pair, swap)
 
 
 def _compile_flows() -> None:

@@ -48,7 +48,7 @@ from tutti.models.taccl.stages import demand_for
 from tutti.models.taccl.transfers import Contiguity, RoutedTransfers
 from tutti.models.teccl.epochs import SLOWEST, Epochs
 from tutti.models.teccl.program import EpochState, TecclProgram
-from tutti.models.time_expanded.instance import ChunkInstance
+from tutti.models.time_expanded import ChunkInstance
 from tutti.schedules.collective import Kind, collective
 from tutti.schedules.method import Problem
 from tutti.topologies.errors import InputError, Unsupported, suggestion

@@ -18,7 +18,7 @@ import numpy as np
 from tutti.models.bfb import METHOD as BFB
 from tutti.models.bounds import lower_bounds
 from tutti.models.forestcoll import METHOD as FORESTCOLL
-from tutti.models.optimum.instance import TickRow, TimedInstance
+from tutti.models.optimum.program import TickRow, TimedInstance
 from tutti.models.optimum.search import (
     FirstSchedule,
     MakeFirst,
@@ -30,7 +30,7 @@ from tutti.models.optimum.search import (
 from tutti.models.teccl import METHOD as TECCL
 from tutti.models.teccl import Epochs, TecclOptions
 from tutti.models.teccl.starts import NO_START, StartSchedule, check_start
-from tutti.models.time_expanded.instance import ChunkInstance, by_copies
+from tutti.models.time_expanded import ChunkInstance, by_copies
 from tutti.schedules.capabilities import Capabilities
 from tutti.schedules.collective import Kind
 from tutti.schedules.method import Method, Problem, chunks_a_shard

@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tutti.models.optimum.instance import TickRow, TimedInstance
+from tutti.models.optimum.program import TickProgram, TickRow, TimedInstance
 from tutti.models.solvers.options import LEAST_SECONDS
 from tutti.models.solvers.ortools import MOST_WHOLE
-from tutti.models.time_expanded.horizon import HorizonAnswer, HorizonLimits, HorizonResult, HorizonSearch
+from tutti.models.time_expanded import HorizonAnswer, HorizonLimits, HorizonResult, HorizonSearch
 from tutti.topologies.errors import NoSchedule
 from tutti.topologies.exact import BoolArray, Int64Array
 
@@ -96,8 +96,6 @@ def _solved(
 ) -> tuple[HorizonAnswer[list[TickRow]], float]:
     """Return CP-SAT's answer for the schedules that end by a deadline, and its seconds."""
     from ortools.sat.python import cp_model  # slow to import
-
-    from tutti.models.optimum.program import TickProgram
 
     program, limits = TickProgram(timed, deadline, search.proven), search.limits
     solver = cp_model.CpSolver()

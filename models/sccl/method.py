@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import numpy as np
 
 from tutti.models.solvers import Feature, find_backend
-from tutti.models.time_expanded.instance import ChunkInstance, by_copies
+from tutti.models.time_expanded import BY_COPIES, ChunkInstance, by_copies
 from tutti.schedules.capabilities import Capabilities, Switches
-from tutti.schedules.collective import Kind
-from tutti.schedules.compose import BY_ALLGATHER
 from tutti.schedules.method import Method, Problem, chunks_a_shard
 from tutti.schedules.schedule import Clock, Schedule, step_numbers
 from tutti.topologies.errors import InputError
@@ -21,9 +19,6 @@ from tutti.topologies.units import parse_time
 
 if TYPE_CHECKING:
     from tutti.models.sccl.search import FrontierPoint, Rounds
-
-FORWARD = (Kind.ALLGATHER, Kind.BROADCAST, Kind.SCATTER, Kind.GATHER, Kind.ALL_TO_ALL)
-KINDS = (*BY_ALLGATHER, Kind.BROADCAST, Kind.REDUCE, Kind.SCATTER, Kind.GATHER, Kind.ALL_TO_ALL)
 
 
 @dataclass(frozen=True)
@@ -130,7 +125,7 @@ METHOD = Method(
     kind="exact",
     synthesize=synthesize,
     options=ScclOptions,
-    capabilities=Capabilities(KINDS, uneven_shards=False, switches=Switches.NONE, uneven_links=False),
+    capabilities=Capabilities(BY_COPIES, uneven_shards=False, switches=Switches.NONE, uneven_links=False),
     check=check,
     size_dependent=lambda problem, options: options.steps == 0 and options.frontier,
     seeded=True,

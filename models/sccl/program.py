@@ -35,7 +35,7 @@ from typing import Any
 import numpy as np
 import pyomo.environ as pyo
 
-from tutti.models.time_expanded.instance import ChunkInstance
+from tutti.models.time_expanded import ChunkInstance
 from tutti.topologies.errors import NoSchedule
 
 MOST_PLACES = 10**7

@@ -25,8 +25,13 @@ from tutti.models.sccl.program import MOST_PLACES, build, crossings, places
 from tutti.models.solvers import Effort, SolverResult, solve
 from tutti.models.solvers.outcome import SAME
 from tutti.models.solvers.registry import seconds_for
-from tutti.models.time_expanded.horizon import HorizonAnswer, HorizonLimits, HorizonResult, HorizonSearch
-from tutti.models.time_expanded.instance import ChunkInstance
+from tutti.models.time_expanded import (
+    ChunkInstance,
+    HorizonAnswer,
+    HorizonLimits,
+    HorizonResult,
+    HorizonSearch,
+)
 from tutti.topologies.errors import InputError, NoSchedule
 from tutti.topologies.exact import Int64Array
 from tutti.topologies.kernels import now
@@ -158,7 +163,7 @@ def _begun(instance: ChunkInstance, steps: int, limits: StepLimits) -> HorizonSe
     first = breadth_first(instance) if limits.start and steps == instance.least_steps else None
     search = HorizonSearch[Int64Array](limits, max(instance.least_rounds, steps))
     if first is not None:
-        search.offer(first, _rounds(instance, first, steps))
+        search.offer(first, rounds_of(instance, first, steps))
     return search
 
 
@@ -201,11 +206,11 @@ class _StepProgram:
         result = solve(self.model, limits.solver, limits.options(self.search.left / share, SAME))
         self.effort.add(result, result.compile_s)
         return HorizonAnswer.of(
-            result, lambda: self.rows(result), lambda rows: _rounds(self.instance, rows, self.steps)
+            result, lambda: self.rows(result), lambda rows: rounds_of(self.instance, rows, self.steps)
         )
 
 
-def _rounds(instance: ChunkInstance, rows: Int64Array, steps: int) -> int:
+def rounds_of(instance: ChunkInstance, rows: Int64Array, steps: int) -> int:
     """Return R of these transfers: the sum over steps of the busiest link's rounds, at least 1 each."""
     step, link, _ = rows
     loads = np.zeros((steps + 1, instance.topology.num_links), dtype=np.int64)

@@ -39,7 +39,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tutti.models.time_expanded.instance import NetworkRoutes, SizedInstance, nearest, routes_of
+from tutti.models.time_expanded import NetworkRoutes, SizedInstance, nearest, routes_of
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import Int64Array, common_divisor
 

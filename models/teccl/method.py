@@ -16,7 +16,7 @@ from tutti.models.solvers import Feature, find_backend
 from tutti.models.solvers.options import LEAST_SECONDS
 from tutti.models.teccl.epochs import BEST, EXACT, FASTEST, SLOWEST, Epochs, finish_of
 from tutti.models.teccl.starts import NO_START, StartSchedule, check_start
-from tutti.models.time_expanded.instance import ChunkInstance, by_copies, routes_of
+from tutti.models.time_expanded import ChunkInstance, by_copies, routes_of
 from tutti.schedules.capabilities import Capabilities
 from tutti.schedules.collective import Kind
 from tutti.schedules.compose import BY_ALLGATHER

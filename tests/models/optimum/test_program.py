@@ -8,7 +8,7 @@ from ortools.sat.python import cp_model
 from tests.models.optimum.cases import problem
 from tutti.models.optimum import TimedInstance
 from tutti.models.optimum.program import TickProgram
-from tutti.models.time_expanded.instance import ChunkInstance
+from tutti.models.time_expanded import ChunkInstance
 
 
 def program(*, cut_through=False):

@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 
 from tutti.models.sccl.method import METHOD
-from tutti.models.time_expanded.instance import ChunkInstance
+from tutti.models.time_expanded import ChunkInstance
 from tutti.schedules import Problem, collective
 from tutti.schedules.verify import verify
 from tutti.topologies.text import parse_topology

@@ -5,7 +5,7 @@ import pytest
 
 from tests.models.sccl.cases import instance
 from tutti.models.sccl.program import build, crossings
-from tutti.models.time_expanded.instance import ChunkInstance
+from tutti.models.time_expanded import ChunkInstance
 from tutti.schedules import collective
 from tutti.topologies.text import parse_topology
 

@@ -10,7 +10,7 @@ from tests.sweep import for_each
 from tutti.models.sccl import search
 from tutti.models.sccl.method import schedule_of
 from tutti.models.sccl.search import Rounds, StepLimits, assigned, fewest_rounds, frontier, in_rounds
-from tutti.models.time_expanded.instance import ChunkInstance
+from tutti.models.time_expanded import ChunkInstance
 from tutti.schedules import collective
 from tutti.schedules.verify import verify
 from tutti.topologies import NoSchedule

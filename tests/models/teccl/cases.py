@@ -7,7 +7,7 @@ import numpy as np
 from tutti.experiments.registry import METHODS
 from tutti.models.bounds import lower_bounds
 from tutti.models.teccl import Epochs
-from tutti.models.time_expanded.instance import ChunkInstance
+from tutti.models.time_expanded import ChunkInstance
 from tutti.schedules import Problem, collective
 from tutti.schedules.schedule import Clock
 from tutti.schedules.simulation.simulate import simulate

@@ -6,7 +6,7 @@ import pytest
 
 from tests.models.teccl.cases import METHOD, SIZE, made_on, network, problem
 from tutti.models.teccl import Epochs
-from tutti.models.time_expanded.instance import ChunkInstance, routes_of
+from tutti.models.time_expanded import ChunkInstance, routes_of
 from tutti.schedules import Problem, collective
 from tutti.schedules.schedule import Routes
 from tutti.topologies import Topology, Unsupported

@@ -9,7 +9,7 @@ import pytest
 from tests.models.teccl.cases import epochs_of, made, problem
 from tutti.models.optimum import METHOD as OPTIMUM
 from tutti.models.sccl.search import in_rounds
-from tutti.models.time_expanded.instance import ChunkInstance
+from tutti.models.time_expanded import ChunkInstance
 from tutti.schedules.retiming import ends
 from tutti.topologies import NoSchedule
 

@@ -1,38 +1,52 @@
-"""Instances for SCCL, TE-CCL and the optimum: chunks with their starts and ends, links, routes, and time.
+"""The base of the exact methods over steps, epochs and ticks: SCCL, TE-CCL and the optimum.
 
-`ChunkInstance` is a collective in whole chunks. Its distances in hops, and what its links carry in a round,
-are for schedules in steps. `SizedInstance` is one at a size, whose time is cut into ticks: TE-CCL's epochs,
-or the optimum's ticks, in which nothing is rounded. `routes_of` lists the routes between ranks through
-switches.
+`ChunkInstance` is a collective in whole chunks: their starts and ends, links and routes. Its distances in
+hops, and what its links carry in a round, are for schedules in steps. `SizedInstance` is one at a size, whose
+time is cut into ticks: TE-CCL's epochs, or the optimum's ticks, in which nothing is rounded. `routes_of`
+lists the routes between ranks through switches.
+
+`HorizonSearch` looks for the fewest rounds, epochs or ticks. It keeps the ticks that no schedule beats, the
+best schedule so far, and the time left. `HorizonSearch.grow` asks for a schedule within a horizon of some
+ticks, then within one more, until there is one or the horizon is that of the best schedule. A program that
+minimizes its ticks instead is asked once, and `HorizonSearch.learn` takes its answer.
+
+The programs themselves stand with their methods.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from tutti.models.bounds import Bound, lower_bounds
+from tutti.models.solvers import SolutionStatus, SolverResult, Termination
+from tutti.models.solvers.outcome import least_whole
+from tutti.models.solvers.registry import milp_options
 from tutti.schedules.collective import EVERYONE, Collective, Kind
 from tutti.schedules.compose import BY_ALLGATHER, from_allgather
 from tutti.schedules.method import Problem
 from tutti.schedules.reversal import reverse, useful_transfers
 from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule
-from tutti.topologies.errors import Unsupported
+from tutti.topologies.errors import NoSchedule, Unsupported
 from tutti.topologies.exact import BoolArray, Int32Array, Int64Array, IntArray
 from tutti.topologies.graphs.shortest_paths import hop_distances
+from tutti.topologies.kernels import now
 from tutti.topologies.topology import Topology
 from tutti.topologies.transforms import transpose
 
 MOST_CHUNKS = 2**20
 """Largest number of chunks of all items together. Each chunk has a variable for each link, and more."""
+BY_COPIES = (*BY_ALLGATHER, Kind.BROADCAST, Kind.REDUCE, Kind.SCATTER, Kind.GATHER, Kind.ALL_TO_ALL)
+"""The collectives of `by_copies`."""
 Distances = TypeVar("Distances", Int32Array, Int64Array)
+Rows = TypeVar("Rows")
 
 
 def by_copies(problem: Problem, make: Callable[[Problem], Schedule]) -> Schedule:
@@ -328,6 +342,11 @@ class SizedInstance(ABC):
     def earliest(self) -> Int64Array:
         """int64, shape (items, nodes): ticks before which an item can not be there, alone on the network."""
 
+    @property
+    def problem(self) -> Problem:
+        """The problem that it is the instance of."""
+        return Problem(self.instance.topology, self.instance.collective, self.size)
+
     @cached_property
     def chunk_bytes(self) -> Fraction:
         """The size of one chunk in bytes."""
@@ -356,3 +375,165 @@ class SizedInstance(ABC):
     def with_room(self, least: int) -> int:
         """Return the first tick, `least` or later, by which the links have room for all that is wanted."""
         return least
+
+
+@dataclass(frozen=True)
+class HorizonLimits:
+    """Options for solving the programs of a search.
+
+    Parameters
+    ----------
+    solver
+        A back-end for mixed-integer programs.
+    seconds
+        The time of all solves together.
+    seed
+        Seed of the solver.
+    gap
+        Relative gap at which to stop.
+    """
+
+    solver: str = "cp-sat"
+    seconds: float = math.inf
+    seed: int = 0
+    gap: float = 0.0
+
+    def options(self, seconds: float, gap: float | None = None) -> Any:
+        """Return the back-end's options for a solve of at most `seconds`."""
+        return milp_options(self.solver, seconds, gap, self.seed)
+
+
+@dataclass(frozen=True)
+class HorizonAnswer(Generic[Rows]):
+    """A solver's answer to the question whether there is a schedule within a horizon.
+
+    Parameters
+    ----------
+    rows, ticks
+        A schedule, and when it has ended; None and infinity if it found none.
+    infeasible
+        Whether it has proven that there is none.
+    bound
+        Ticks that no schedule beats.
+    """
+
+    rows: Rows | None = None
+    ticks: float = math.inf
+    infeasible: bool = False
+    bound: float = 0.0
+
+    @classmethod
+    def of(
+        cls, result: SolverResult, rows_of: Callable[[], Rows], ticks_of: Callable[[Rows], int]
+    ) -> HorizonAnswer[Rows]:
+        """Return what a result says, with the rows of its values, where it has any."""
+        bound = result.bound or 0.0
+        if result.status is SolutionStatus.NONE:
+            return cls(infeasible=result.termination is Termination.INFEASIBLE, bound=bound)
+        rows = rows_of()
+        return cls(rows, ticks_of(rows), bound=bound)
+
+
+@dataclass(frozen=True)
+class HorizonResult(Generic[Rows]):
+    """The schedule found.
+
+    Parameters
+    ----------
+    rows, ticks
+        Its transfers, and when it has ended.
+    proven
+        Ticks that no schedule beats.
+    stats
+        Columns of a result row.
+    """
+
+    rows: Rows
+    ticks: int
+    proven: int
+    stats: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def gap(self) -> float:
+        """The gap that is left: the fraction of its ticks by which the schedule may exceed the optimum."""
+        return (self.ticks - self.proven) / max(self.ticks, 1)
+
+
+class HorizonSearch(Generic[Rows]):
+    """The state of a search for the fewest ticks: the proven bound, the best schedule and the time left.
+
+    Parameters
+    ----------
+    limits
+        How to solve. The time begins when the search is made.
+    proven
+        Ticks that no schedule beats; they may be set later, if that takes time.
+    """
+
+    def __init__(self, limits: HorizonLimits, proven: int = 0) -> None:
+        self.limits, self.proven = limits, proven
+        self.until = now() + limits.seconds
+        self.rows: Rows | None = None
+        self.ticks = math.inf
+
+    @property
+    def left(self) -> float:
+        """Seconds of the time limit."""
+        return self.until - now()
+
+    @property
+    def met(self) -> bool:
+        """Whether the best schedule is within the gap of what is proven."""
+        return self.rows is not None and self.ticks - self.proven <= self.limits.gap * self.ticks
+
+    def offer(self, rows: Rows, ticks: float) -> None:
+        """Keep a schedule unless a better one is known."""
+        if ticks <= self.ticks:
+            self.rows, self.ticks = rows, ticks
+
+    def learn(self, answer: HorizonAnswer[Rows], horizon: float) -> None:
+        """Take what a solver says of the schedules within a horizon."""
+        if answer.rows is not None:
+            self.offer(answer.rows, answer.ticks)
+        if answer.infeasible:
+            self.proven = max(self.proven, int(horizon) + 1)
+        elif math.isfinite(answer.bound):
+            self.proven = max(self.proven, least_whole(answer.bound))
+
+    def grow(
+        self,
+        ask: Callable[[int], HorizonAnswer[Rows]],
+        horizon: int,
+        most: float = math.inf,
+        *,
+        past_unknown: bool = False,
+    ) -> None:
+        """Ask whether there is a schedule within a horizon, then within the next one.
+
+        It ends with a schedule, where the horizon is no less than the best schedule's ticks, or beyond the
+        most ticks allowed.
+
+        Parameters
+        ----------
+        ask
+            Asks for a schedule within a horizon.
+        horizon
+            The first horizon.
+        most
+            Largest number of ticks allowed.
+        past_unknown
+            Whether to leave behind a horizon that the solver can not decide; else the search ends there.
+        """
+        while self.proven <= horizon <= most and horizon < self.ticks:
+            answer = ask(horizon)
+            self.learn(answer, horizon)
+            if answer.rows is not None or not (answer.infeasible or past_unknown):
+                break
+            horizon += 1
+
+    def result(self, stats: Mapping[str, Any], none: NoSchedule) -> HorizonResult[Rows]:
+        """Return the best schedule with what is proven, or raise `none` if there is no schedule."""
+        if self.rows is None:
+            raise none
+        ticks = int(self.ticks)
+        return HorizonResult(self.rows, ticks, min(self.proven, ticks), stats)

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from tests.sweep import for_each
-from tutti.models.time_expanded.horizon import HorizonAnswer, HorizonLimits, HorizonSearch
+from tutti.models.time_expanded import HorizonAnswer, HorizonLimits, HorizonSearch
 from tutti.topologies import NoSchedule
 
 NONE = NoSchedule("there is none")
