@@ -44,6 +44,11 @@ def joined_rows(parts: Sequence[Columns]) -> Columns:
     return type(parts[0])(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
+def rows_at(columns: Columns, rows: IntArray | BoolArray | tuple[Any, ...]) -> Columns:
+    """Return a named tuple of columns with these rows alone, in their order: each column's array, indexed."""
+    return type(columns)(*(column[rows] for column in columns))
+
+
 def offsets_of(lengths: npt.ArrayLike) -> Int64Array:
     """Return the CSR offsets of rows of these lengths: 0 and the running totals, int64 (rows + 1,)."""
     counts = np.asarray(lengths)

@@ -44,7 +44,7 @@ from tutti.heuristics.rails.planes import (
 )
 from tutti.schedules.method import Problem
 from tutti.schedules.schedule import Routes, Schedule
-from tutti.topologies.exact import NONE, FloatArray, Int64Array, joined_rows, offsets_of
+from tutti.topologies.exact import NONE, FloatArray, Int64Array, joined_rows, offsets_of, rows_at
 from tutti.topologies.topology import Topology
 
 
@@ -194,13 +194,13 @@ def schedule_of_planes(problem: Problem, planes: Planes, plan: PlanePlan) -> Sch
     """Return the allgather in which all planes send what the plan says, in the step clock."""
     number, places = planes.rank.shape
     # The pieces that rails bring, to one place after the other.
-    brought = Feed(*(np.repeat(column[1:], places) for column in plan.feed))
+    brought = rows_at(plan.feed, np.repeat(np.arange(1, len(plan.feed.hop)), places))
     place = np.tile(np.arange(places), len(plan.feed.hop) - 1)
     route = len(planes.local.source) + (brought.hop - 1) * places + place
     along = _MessageParts(brought.start, route, place, brought.owner, brought.low, brought.high)
     parts = joined_rows([along, _spread(plan)])
     order = np.argsort(parts.start, kind="stable")
-    parts = _MessageParts(*(column[order, None] for column in parts))
+    parts = rows_at(parts, (order, None))
     plane = np.arange(number)
     item = planes.rank[(plane - parts.owner) % number, parts.origin]
     step = np.unique(parts.start, return_inverse=True)[1].reshape(-1, 1) + 1
@@ -224,7 +224,7 @@ def _spread(plan: PlanePlan) -> _MessageParts:
     parts = _MessageParts(
         spread.start[message], spread.route[message], root, feed.owner[piece], low, low + size[piece, tree]
     )
-    return _MessageParts(*(column[parts.high > parts.low] for column in parts))
+    return rows_at(parts, parts.high > parts.low)
 
 
 def plan_routes(planes: Planes) -> Routes:

@@ -262,13 +262,13 @@ def _within(part: Expression, *looser: type) -> str:
 class _Form(NamedTuple):
     """A family of bases.
 
-    A base of `count` arguments is written ``symbol(a, b)``; one of another form has a function that writes
-    its text, and no `count`.
+    A base of a fixed `number` of arguments is written ``symbol(a, b)``; one of another form has a function
+    that writes its text, and no `number`.
     """
 
     build: Callable[..., Topology]
     symbol: str
-    count: int | None = None
+    number: int | None = None
     write: Callable[[tuple[int, ...]], str] | None = None
 
 
@@ -291,7 +291,7 @@ BASES: Mapping[str, _Form] = {
 }
 """The families of bases, by the name that `Base.family` has."""
 
-_CALLS = {form.symbol: family for family, form in BASES.items() if form.count}
+_CALLS = {form.symbol: family for family, form in BASES.items() if form.number}
 """The families of bases that are written ``symbol(a, b)``, by the symbol."""
 
 _SYMBOLS = sorted([*_CALLS, "Bi", "C", "Diamond", "K", "L"])
@@ -423,7 +423,7 @@ class _ExpressionReader:
         if symbol == "K":
             return self.complete(subscript, arguments)
         family = _CALLS[symbol]
-        count = BASES[family].count
+        count = BASES[family].number
         if len(arguments) != count:
             raise self.error(f"{count} argument(s) of {symbol}, not {len(arguments)},", back=1)
         return Base(family, tuple(arguments))

@@ -112,7 +112,7 @@ def undirected(num_nodes: int, tails: npt.ArrayLike, heads: npt.ArrayLike, capac
     one, other = np.asarray(tails, dtype=np.int64), np.asarray(heads, dtype=np.int64)
     apart = one != other
     ends = np.sort(np.stack([one, other])[:, apart], axis=0)
-    low, high, total = summed_pairs(num_nodes, *ends, np.asarray(capacity, dtype=np.int64)[apart])
+    low, high, total = summed_pairs(num_nodes, ends[0], ends[1], np.asarray(capacity, dtype=np.int64)[apart])
     return Graph(num_nodes, np.stack([low, high])[:, total > 0].copy(), total[total > 0])
 
 

@@ -368,7 +368,9 @@ def _add_fabric(system: _TopologyReading, gpus: list[_Gpu], *, one_host: bool) -
                 lost += 1
             else:
                 ways.add((index, peer))
-                system.machine.cables += [Cable(gpu.device, gpus[peer].device, speed, fabric=True)] * count
+                system.machine.cables.extend(
+                    [Cable(gpu.device, gpus[peer].device, speed, fabric=True)] * count
+                )
         for link in gpu.element.each("c2c"):
             speed = Fraction(link.integer("bw", 1, 10**8) * link.integer("count", 1, 1024, 1) * 10**6)
             system.machine.cables.append(Cable(gpu.cpu, gpu.device, speed))
