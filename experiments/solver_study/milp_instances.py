@@ -38,7 +38,8 @@ from tutti.models.sccl.program import build as sccl_model
 from tutti.models.sccl.search import breadth_first
 from tutti.models.solvers import CompiledModel, HighsOptions, SolutionStatus, solve
 from tutti.models.taccl.costs import Costs
-from tutti.models.taccl.method import METHOD, TacclOptions
+from tutti.models.taccl.method import METHOD
+from tutti.models.taccl.options import TacclOptions
 from tutti.models.taccl.ordering import ordered
 from tutti.models.taccl.routing import greedy_routing
 from tutti.models.taccl.routing_model import WEIGHT, RoutingModel

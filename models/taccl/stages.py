@@ -41,7 +41,7 @@ from tutti.topologies.topology import Topology
 from tutti.topologies.transforms import transpose
 
 if TYPE_CHECKING:
-    from tutti.models.taccl.method import TacclOptions
+    from tutti.models.taccl.options import TacclOptions
 
 ROUNDING = Fraction(1, 10**9)
 """Relative error by which a solver's time may be below the exact one. A larger value accepts more plans as

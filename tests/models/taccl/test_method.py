@@ -9,7 +9,7 @@ import pytest
 from tests.models.taccl.cases import MEGABYTE, QUICK, REFERENCE, SLOW, made, microseconds, written
 from tests.sweep import for_each
 from tutti.models.taccl import METHOD
-from tutti.models.taccl.method import TacclOptions
+from tutti.models.taccl.options import TacclOptions
 from tutti.schedules import Problem, collective, concurrent
 from tutti.schedules.simulation.simulate import SimulationOptions, simulate
 from tutti.schedules.verify import verify
