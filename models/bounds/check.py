@@ -66,12 +66,12 @@ def prove_partition(certificate: Certificate, topology: Topology, collective: Co
 
     An allreduce needs 2(k - 1) transfers between k parts for each byte.
     """
-    parts, capacity, _ = _partition(certificate, topology)
     shares: defaultdict[tuple[frozenset[int], bool], Fraction] = defaultdict(Fraction)
     for item in items_of(collective):
         shares[item.starts | item.ends, _is_sum(item)] += item.share
     if not any(twice for _, twice in shares):
         raise InputError(f"partition bound: it holds for allreduce, not for {collective}")
+    parts, capacity, _ = _partition(certificate, topology)
     transfers = Fraction(0)
     for (ranks, twice), share in shares.items():
         transfers += share * (1 + twice) * (sum(not part.isdisjoint(ranks) for part in parts) - 1)
