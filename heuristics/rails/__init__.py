@@ -2,8 +2,8 @@
 
 Read `method` first, which says which part is made where. On machines `machines` finds ports and adapters and
 plays the timeline of one rank, which is that of all. `aggregated` is for switches that multicast, and add. On
-planes `planes` finds the parts and the trees inside, `plane_schedule` plans the data that rails bring, and
-`spreading` sends it on along the trees.
+planes `planes` finds the parts and the trees inside, and sends on along the trees what rails bring;
+`plane_schedule` plans the data that they bring.
 """
 
 from tutti.heuristics.rails.method import METHOD

@@ -50,7 +50,7 @@ _TABLES = {
     "hops": ("the table of hops", re.compile("[0-9]{1,6}|N/A")),
     "bandwidth": ("the table of bandwidths", re.compile(f"{_RANGE.pattern}|N/A")),
 }
-"""What errors call each table, and the pattern of its cells."""
+"""The name of each table in errors, and the pattern of its cells."""
 _XGMI, _PCIE, _NIC = Fraction(48 * GIGA), Fraction(48 * GIGA), Fraction(50 * GIGA)
 """Default bytes/s of one Infinity Fabric link, of PCIe and of an adapter: the values of an MI300X."""
 _CPUS = Fraction(16 * GIGA)
