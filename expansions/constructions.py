@@ -23,7 +23,7 @@ import numpy as np
 from tutti.schedules.collective import Collective
 from tutti.schedules.schedule import Chunks, Clock, Schedule, step_numbers
 from tutti.topologies.errors import InputError, NoSchedule, Unsupported
-from tutti.topologies.exact import INT64_MAX, Int64Array, joined_rows, offsets_of
+from tutti.topologies.exact import INT64_MAX, Int64Array, entries_of, joined_rows, offsets_of
 from tutti.topologies.families.products import cartesian_power, degree_expansion, line_graph, self_loops
 from tutti.topologies.topology import Topology
 from tutti.topologies.transforms import transpose, union_with_transpose
@@ -217,12 +217,6 @@ def check_rows(name: str, rows: int) -> None:
         raise NoSchedule(f"expansion on {name}: {rows} transfers; at most {MOST_ROWS}")
 
 
-def spread(counts: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """Return, for rows repeated `counts` times, the row and the number of the repetition, from 0."""
-    row = np.repeat(np.arange(len(counts)), counts)
-    return row, np.arange(len(row)) - offsets_of(counts)[:-1][row]
-
-
 def expand_line(table: ShardTable) -> ShardTable:
     """Return A_{L(G)}: one step more, T_B larger by at most M/(B N).
 
@@ -244,7 +238,7 @@ def expand_line(table: ShardTable) -> ShardTable:
     ins, outs = (np.bincount(ends, minlength=nodes) for ends in (head, tail))
     receiver = table.head[table.link]
     check_rows(f"L({table.topology.name})", int((ins[table.owner] * outs[receiver]).sum()))
-    rows, number = spread(ins[table.owner] * outs[receiver])
+    rows, number = entries_of(ins[table.owner] * outs[receiver])
     among_in, among_out = np.divmod(number, outs[receiver[rows]])
     owner = into[offsets_of(ins)[table.owner[rows]] + among_in]
     target = out[offsets_of(outs)[receiver[rows]] + among_out]

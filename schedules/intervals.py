@@ -27,6 +27,7 @@ from tutti.topologies.exact import (
     entries_of,
     joined_rows,
     offsets_of,
+    rows_at,
 )
 from tutti.topologies.kernels import kernel
 from tutti.topologies.topology import Topology
@@ -65,8 +66,7 @@ class IntervalTransfers(NamedTuple):
 
     def in_turn(self) -> IntervalTransfers:
         """Return them in replay order: reductions from the deepest edges on, then copies from the root on."""
-        order = np.argsort(self.turn, kind="stable")
-        return IntervalTransfers(*(column[order] for column in self))
+        return rows_at(self, np.argsort(self.turn, kind="stable"))
 
     def merged(self) -> IntervalTransfers:
         """Return the transfers in replay order; adjacent intervals of one turn over one arc are merged."""

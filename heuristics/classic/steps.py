@@ -11,7 +11,7 @@ import numpy.typing as npt
 from tutti.schedules.collective import Collective, Kind
 from tutti.schedules.method import Method, Problem
 from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
-from tutti.topologies.exact import BoolArray, Int32Array, Int64Array, joined_rows, offsets_of
+from tutti.topologies.exact import BoolArray, Int32Array, Int64Array, joined_rows, offsets_of, rows_at
 from tutti.topologies.graphs.shortest_paths import hop_distances, shortest_routes
 from tutti.topologies.topology import Topology
 
@@ -40,7 +40,7 @@ class StepTransfers(NamedTuple):
 
     def kept(self, which: BoolArray | Int64Array) -> StepTransfers:
         """Return the rows of a mask, or of indices in their order."""
-        return StepTransfers(*(column[which] for column in self))
+        return rows_at(self, which)
 
     @classmethod
     def joined(cls, parts: list[StepTransfers]) -> StepTransfers:

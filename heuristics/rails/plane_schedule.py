@@ -44,7 +44,7 @@ from tutti.heuristics.rails.planes import (
 )
 from tutti.schedules.method import Problem
 from tutti.schedules.schedule import Routes, Schedule
-from tutti.topologies.exact import NONE, FloatArray, Int64Array, joined_rows, offsets_of, rows_at
+from tutti.topologies.exact import NONE, FloatArray, Int64Array, entries_of, joined_rows, offsets_of, rows_at
 from tutti.topologies.topology import Topology
 
 
@@ -211,9 +211,8 @@ def schedule_of_planes(problem: Problem, planes: Planes, plan: PlanePlan) -> Sch
 def _spread(plan: PlanePlan) -> _MessageParts:
     """Return the parts that are sent inside a plane, each piece by itself."""
     spread, feed = plan.spread, plan.feed
-    number = spread.high - spread.low
-    part = np.repeat(np.arange(len(number)), number)
-    piece = spread.low[part] + np.arange(len(part)) - offsets_of(number)[part]
+    part, place = entries_of(spread.high - spread.low)
+    piece = spread.low[part] + place
     tree = plan.edges.tree[spread.edge[part]]
     # A tree takes the units of a piece that follow those of earlier trees of the same root.
     size = np.diff(plan.total, axis=0)

@@ -28,7 +28,7 @@ from tutti.schedules.list_scheduling import in_messages
 from tutti.schedules.method import Problem
 from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule
 from tutti.schedules.simulation.simulate import simulate
-from tutti.topologies.exact import BoolArray, Int32Array, Int64Array, offsets_of
+from tutti.topologies.exact import BoolArray, Int32Array, Int64Array, entries_of, offsets_of
 from tutti.topologies.graphs.shortest_paths import Route, hops_from_each
 from tutti.topologies.topology import Neighbours, Topology
 from tutti.topologies.transforms import transpose
@@ -417,8 +417,8 @@ def of_schedule(instance: RefineInstance, schedule: Schedule) -> Planned | None:
     number = {route: i for i, route in enumerate(instance.network.routes.lists)}
     road_of = np.array([number.get(route, -1) for route in table.lists])
     count = np.ones(len(schedule), np.int64) if schedule.count is None else schedule.count.astype(np.int64)
-    row = np.repeat(np.arange(len(schedule)), count)
-    parcel = parcel_of[schedule.chunk[row] + np.arange(len(row)) - offsets_of(count)[row]]
+    row, place = entries_of(count)
+    parcel = parcel_of[schedule.chunk[row] + place]
     simulation = simulate(schedule, instance.size)
     start = simulation.start[simulation.message[row]]
     order = np.argsort(start, kind="stable")

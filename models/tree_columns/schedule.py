@@ -19,7 +19,7 @@ from tutti.schedules.collective import Collective
 from tutti.schedules.intervals import IntervalTransfers, interval_schedule
 from tutti.schedules.list_scheduling import in_messages
 from tutti.schedules.schedule import Routes, Schedule
-from tutti.topologies.exact import FloatArray, Int64Array, joined_rows, offsets_of
+from tutti.topologies.exact import FloatArray, Int64Array, joined_rows, offsets_of, rows_at
 
 PARTS = 2**24
 """Units of a shard, or of an allreduce's vector, to which weights are rounded."""
@@ -40,7 +40,7 @@ class EpochEdges(NamedTuple):
 
     def take(self, chosen: Int64Array) -> EpochEdges:
         """Return the chosen edges."""
-        return EpochEdges(*(column[chosen] for column in self))
+        return rows_at(self, chosen)
 
 
 class TreeImages(NamedTuple):

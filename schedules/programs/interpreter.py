@@ -33,10 +33,10 @@ from tutti.schedules.programs.machine import (
     run,
     state_of,
 )
-from tutti.schedules.programs.program import Buffer, Code, Op, Program
+from tutti.schedules.programs.program import Buffer, Op, Program
 from tutti.schedules.programs.races import clock_entries, doubtful_pairs, first_race
 from tutti.topologies.errors import InputError, TuttiError
-from tutti.topologies.exact import NONE, Int32Array, Int64Array, entries_of, offsets_of
+from tutti.topologies.exact import NONE, Int32Array, Int64Array, entries_of, offsets_of, rows_at
 
 
 class ProgramError(TuttiError):
@@ -381,7 +381,7 @@ def _in_units(program: Program) -> tuple[Program, Int64Array]:
     if begin[-1] > LIMITS.parts:
         raise InputError(f"{program.name}: messages of {begin[-1]} units; at most {LIMITS.parts} are judged")
     original, within = entries_of(parts)
-    code = Code(*(column[original] for column in code))
+    code = rows_at(code, original)
     code = code._replace(
         source_offset=code.source_offset + within,
         target_offset=code.target_offset + within,

@@ -55,6 +55,7 @@ from tutti.topologies.exact import (
     entries_of,
     frozen,
     offsets_of,
+    rows_at,
 )
 
 WARP = 32
@@ -461,7 +462,7 @@ class Program:
         waiter, wait = entries_of(many)
         return self.replace(
             begin=offsets_of(length),
-            code=Code(*(column[old] for column in self.code)),
+            code=rows_at(self.code, old),
             wait_begin=offsets_of(many),
             waits=new[self.waits[self.wait_begin[old[waiter]] + wait]],
         )
