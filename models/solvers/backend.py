@@ -114,7 +114,7 @@ class Backend:
 
     @property
     def features_here(self) -> frozenset[Feature]:
-        """What it can do without the extras that are not installed."""
+        """The features that need none of the missing extras."""
         return self.features - {extra.feature for extra in self.missing}
 
     def load(self) -> None:

@@ -235,8 +235,8 @@ class DeliveryProgram:
     def _departures(self) -> Iterator[tuple[int, int, int, int, Int64Array]]:
         """Yield all departures of bytes from nodes that hold them.
 
-        Each is a class of nodes, the number of links out of it, 0 for θ or 1 for γ, the way, and the bins in
-        which bytes leave if they are there from bin 0 on, from bin 1 on, and so on.
+        Each is a class of nodes, the number of links out of it, 0 for θ or 1 for γ, the class of these links,
+        and bins. Entry i of the bins is the bin in which bytes leave that are there from bin i on.
         """
         for number, leaves in enumerate(self.seen.leaves):
             for way, count in leaves.items():
