@@ -33,6 +33,7 @@ from tutti.schedules.collective import KINDS, Kind, collective
 from tutti.schedules.compose import BY_ALLGATHER
 from tutti.schedules.cost import congestion
 from tutti.schedules.files.schedule_file import read_schedule, write_schedule
+from tutti.schedules.groups import limited
 from tutti.schedules.list_scheduling import Rules, can_be_listed, list_schedule
 from tutti.schedules.method import Problem
 from tutti.schedules.programs.interpreter import judge
@@ -80,7 +81,7 @@ def _compile_methods(names: Sequence[str], networks: Sequence[str] = NETWORKS, l
     """Run methods, verify and simulate their schedules, and lower them if asked to."""
     for text, kind, name in product(networks, (*BY_ALLGATHER, Kind.ALL_TO_ALL), names):
         topology, method = parse_topology(text), METHODS[name]
-        problem, options = Problem(topology, collective(kind, topology.num_ranks), SIZE), method.options()
+        problem, options = Problem(topology, collective(kind, topology.num_ranks), SIZE), limited(method.options(), 0.2)
         if not method.refusal(problem, options):
             schedule = method.synthesize(problem, options, np.random.default_rng(0))
             _use(schedule)
