@@ -19,13 +19,18 @@ import numpy as np
 
 from tutti.models.bounds.bandwidth import cut_bound, declared_hosts, degree_bound
 from tutti.models.bounds.bound import ASKED_SECONDS, SECONDS_PER_BYTE, Bound, BoundError, BoundKind
-from tutti.models.bounds.broadcast_growth import broadcast_growth_bound, forwarding
 from tutti.models.bounds.certificate import strengthened
 from tutti.models.bounds.check import PROOFS, current_kind
 from tutti.models.bounds.cut_gossip import cut_gossip_bound
-from tutti.models.bounds.latency import AlphaDistances, combined_bound, distance_bound, first_hop_bound
+from tutti.models.bounds.latency import (
+    broadcast_growth_bound,
+    combined_bound,
+    distance_bound,
+    first_hop_bound,
+)
 from tutti.models.bounds.message_count import message_count_bound
 from tutti.models.bounds.partition import partition_bounds, partition_latency_bound
+from tutti.models.bounds.spreading import AlphaDistances, forwarding
 from tutti.models.bounds.traffic import Traffic
 from tutti.schedules.collective import Collective, Kind
 from tutti.schedules.files.document import collective_document, read_collective
