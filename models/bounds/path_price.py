@@ -30,8 +30,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from tutti.models.bounds.bound import ASKED_SECONDS, SECONDS, Bound
-from tutti.models.bounds.path_price.commodities import RankPairs
-from tutti.models.bounds.path_price.message_pricing import Asked, Most, TickNetwork, coefficients, violated
+from tutti.models.bounds.message_pricing import Asked, Most, TickNetwork, coefficients, violated
+from tutti.models.bounds.symmetry_classes import RankPairs
 from tutti.models.solvers import HighsOptions, solve
 from tutti.models.solvers.rows import Rows, normalized, secant
 from tutti.schedules.collective import Collective
