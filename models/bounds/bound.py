@@ -1,8 +1,8 @@
-"""A lower bound on time and its certificate."""
+"""A lower bound on time and its certificate, and where a search over times by linear programs goes next."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -27,6 +27,8 @@ ANY_SCHEDULE = "any schedule"
 ASKED_SECONDS = 600.0
 """Largest number of seconds for each kind of bound by linear programs that the user asks for (``--lp``).
 A larger value lets large networks have bounds that are nearer to the optimum of the program."""
+STEP = 1.2
+"""Factor from the first time to the second, and beyond times for which there is no maximum."""
 
 
 class BoundError(TuttiError):
@@ -208,3 +210,19 @@ def found_bounds(schedule: Schedule) -> FoundBounds | None:
     found: FoundBounds | None = schedule.stats.get("found")
     where, what = schedule.topology, schedule.collective
     return found if found and found.problem == Problem(where, what, found.problem.size) else None
+
+
+def secant(times: Sequence[float], reciprocals: Sequence[float]) -> float:
+    """Return where a falling number reaches 1, by the line through its last two reciprocals.
+
+    It is no less than the first time.
+
+    Examples
+    --------
+    >>> secant([1.0, 2.0], [0.5, 0.75])
+    3.0
+    """
+    if len(times) > 1 and reciprocals[-1] != reciprocals[-2]:
+        slope = (reciprocals[-1] - reciprocals[-2]) / (times[-1] - times[-2])
+        return min(max(times[-1] + (1 - reciprocals[-1]) / slope, times[0]), 2 * times[-1])
+    return times[-1] * STEP

@@ -34,10 +34,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tutti.models.bounds.bound import ASKED_SECONDS, SECONDS, Bound
+from tutti.models.bounds.bound import ASKED_SECONDS, SECONDS, STEP, Bound, secant
 from tutti.models.bounds.symmetry_classes import Views
 from tutti.models.solvers import HighsOptions, solve
-from tutti.models.solvers.rows import STEP, Rows, normalized, secant
+from tutti.models.solvers.compiled import Rows, normalized
 from tutti.schedules.collective import Collective
 from tutti.topologies.exact import FloatArray, Int64Array, json_number
 from tutti.topologies.kernels import now

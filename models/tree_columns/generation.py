@@ -25,10 +25,9 @@ from typing import NamedTuple
 import numpy as np
 
 from tutti.models.solvers import Start, solve
-from tutti.models.solvers.compiled import CompiledModel
+from tutti.models.solvers.compiled import CompiledModel, Rows
 from tutti.models.solvers.highs import HighsOptions
 from tutti.models.solvers.outcome import Basis, BasisStatus
-from tutti.models.solvers.rows import Rows
 from tutti.topologies.errors import NoSchedule
 from tutti.topologies.exact import FloatArray, Int64Array
 from tutti.topologies.kernels import now
