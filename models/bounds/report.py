@@ -17,7 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from tutti.models.bounds.bandwidth import cut_bound, declared_hosts, degree_bound
+from tutti.models.bounds.bandwidth import (
+    cut_bound,
+    declared_hosts,
+    degree_bound,
+    partition_bounds,
+    partition_latency_bound,
+)
 from tutti.models.bounds.bound import ASKED_SECONDS, SECONDS_PER_BYTE, Bound, BoundError, BoundKind
 from tutti.models.bounds.certificate import strengthened
 from tutti.models.bounds.check import PROOFS, current_kind
@@ -29,7 +35,6 @@ from tutti.models.bounds.latency import (
     first_hop_bound,
 )
 from tutti.models.bounds.message_count import message_count_bound
-from tutti.models.bounds.partition import partition_bounds, partition_latency_bound
 from tutti.models.bounds.spreading import AlphaDistances, forwarding
 from tutti.models.bounds.traffic import Traffic
 from tutti.schedules.collective import Collective, Kind
