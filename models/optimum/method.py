@@ -29,9 +29,8 @@ from tutti.models.forestcoll import METHOD as FORESTCOLL
 from tutti.models.optimum.program import TickProgram, TickRow, TimedInstance
 from tutti.models.solvers.options import LEAST_SECONDS
 from tutti.models.solvers.ortools import MOST_WHOLE
-from tutti.models.teccl.epochs import Epochs
-from tutti.models.teccl.method import METHOD as TECCL
-from tutti.models.teccl.method import TecclOptions
+from tutti.models.teccl import METHOD as TECCL
+from tutti.models.teccl import Epochs, TecclOptions
 from tutti.models.teccl.starts import NO_START, StartSchedule, check_start
 from tutti.models.time_expanded import (
     ChunkInstance,
