@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from tutti.models.bounds import lower_bounds, report
-from tutti.models.bounds.sentences import sentence
+from tutti.models.bounds.bound import sentence
 from tutti.schedules.collective import KINDS, collective
 from tutti.topologies import parse_topology
 

@@ -11,7 +11,7 @@ import tutti.models.bounds.latency as latency_module
 from tests.sweep import for_each
 from tutti.heuristics.rounds import METHOD as ROUNDS
 from tutti.models.bounds import BoundError, lower_bounds
-from tutti.models.bounds.sentences import sentence
+from tutti.models.bounds.bound import sentence
 from tutti.schedules import Problem, collective
 from tutti.schedules.simulation.simulate import simulate
 from tutti.schedules.verify import verify
