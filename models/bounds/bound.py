@@ -248,7 +248,7 @@ class MostShown(NamedTuple):
     """Largest number of nodes of a path that is written out."""
 
 
-MOST_SHOWN = MostShown(value=40, path=8)
+SHOWN = MostShown(value=40, path=8)
 
 
 def sentence(kind: str, certificate: Certificate, topology: Topology) -> str:
@@ -264,10 +264,7 @@ def sentence(kind: str, certificate: Certificate, topology: Topology) -> str:
     if kind in SENTENCES:
         return SENTENCES[kind](certificate, topology)
     texts = {name: str(value) for name, value in certificate.items()}
-    cut = {
-        name: text[: MOST_SHOWN.value] + "..." * (len(text) > MOST_SHOWN.value)
-        for name, text in texts.items()
-    }
+    cut = {name: text[: SHOWN.value] + "..." * (len(text) > SHOWN.value) for name, text in texts.items()}
     return ", ".join(f"{name} {text}" for name, text in cut.items())
 
 
@@ -299,7 +296,7 @@ def _far(what: Certificate) -> str:
 
 def _distance(what: Certificate, topology: Topology) -> str:
     path: Sequence[int] = what["path"]
-    shown = "-".join(map(str, path)) if len(path) <= MOST_SHOWN.path else f"of {len(path) - 1} links"
+    shown = "-".join(map(str, path)) if len(path) <= SHOWN.path else f"of {len(path) - 1} links"
     ends = f"from rank {what['from']} to {what['to']}"
     return f"{ends} no path has less alpha than {shown}: {format_time(Fraction(what['alpha']))}"
 
