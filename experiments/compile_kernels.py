@@ -27,7 +27,7 @@ from tutti.models.allreduce import pack, tree_network
 from tutti.models.bfb import workloads
 from tutti.models.bfb.kautz import kautz_cost
 from tutti.models.bounds import lower_bounds
-from tutti.models.bounds.path_price.bound import path_price_bound
+from tutti.models.bounds.path_price import path_price_bound
 from tutti.models.forestcoll.epochs import planned_schedule
 from tutti.schedules.collective import KINDS, Kind, collective
 from tutti.schedules.compose import BY_ALLGATHER

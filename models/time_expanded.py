@@ -25,7 +25,8 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from tutti.models.bounds import Bound, lower_bounds
+from tutti.models.bounds.bound import Bound
+from tutti.models.bounds.report import lower_bounds
 from tutti.models.solvers import SolutionStatus, SolverResult, Termination
 from tutti.models.solvers.outcome import least_whole
 from tutti.models.solvers.registry import milp_options

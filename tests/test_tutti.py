@@ -14,8 +14,7 @@ import pytest
 from setuptools.discovery import PackageFinder
 
 import tutti
-from tutti.models.bounds import report
-from tutti.models.bounds.path_price import bound as path_price
+from tutti.models.bounds import path_price, report
 from tutti.schedules.verify import VerificationError
 from tutti.topologies import InputError
 

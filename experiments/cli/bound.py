@@ -16,9 +16,8 @@ from tutti.experiments.cli.output import console, print_json, print_table
 from tutti.experiments.printable import complaint, remark, say
 from tutti.experiments.runner.progress import waiting
 from tutti.models.bounds import Bound, bound_document, each_bound, program_bounds
-from tutti.models.bounds.bound import ANY_SCHEDULE, ASKED_SECONDS
+from tutti.models.bounds.bound import ANY_SCHEDULE, ASKED_SECONDS, sentence
 from tutti.models.bounds.report import PROGRAMS, check_line
-from tutti.models.bounds.sentences import sentence
 from tutti.schedules.collective import Collective, Kind
 from tutti.topologies.errors import InputError
 from tutti.topologies.files import read_text

@@ -52,7 +52,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from tutti.models.bounds.partition import SINGLE, with_waits
+from tutti.models.bounds.bandwidth import SINGLE, with_waits
 from tutti.schedules.cost import moore_bound, moore_optimal_steps
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import Int64Array

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tutti.models.bounds import Bound, best_bound
-from tutti.models.bounds.latency import AlphaDistances, distance_bound
+from tutti.models.bounds.latency import distance_bound
+from tutti.models.bounds.spreading import AlphaDistances
 from tutti.models.bounds.traffic import Traffic
 from tutti.schedules.collective import Collective
 from tutti.schedules.cost import step_cost, total_cost

@@ -26,10 +26,10 @@ import numpy as np
 from tutti.models.all_to_all.demand import Demand
 from tutti.models.all_to_all.orbits import SHORT_SEARCH
 from tutti.models.all_to_all.reduction import ReducedProblem, symmetries
-from tutti.models.bounds.bound import SECONDS, Bound
+from tutti.models.bounds.bound import SECONDS, Bound, secant
 from tutti.models.solvers import CompiledModel, HighsOptions, solve
+from tutti.models.solvers.compiled import Rows, normalized
 from tutti.models.solvers.outcome import SAME
-from tutti.models.solvers.rows import Rows, normalized, secant
 from tutti.schedules.collective import EVERYONE, Collective, Items
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import INT64_MAX, NONE, FloatArray, Int64Array, json_number

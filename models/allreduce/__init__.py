@@ -8,13 +8,13 @@ with the times of their edges.
 
 To read: `model` is linear program (B.5) as the paper has it, and says what its answer means. `cuts` has the
 same program by its cuts. `optimum` solves it in either form, finds the optimum that is best for messages in
-time, and makes a bound of it. `certificate` proves the answer in integers from both sides, and `vertex` is
-the exact solution that a basis means. `trees` makes whole trees of an optimum. `lp_timed` gives every link
-leaves and their messages times, and `lp_method` is the method. Of the other method `spanning_trees` is the
-packing by the strength of the network. `products` and `grids` have lower trees for Cartesian products,
-`trees_timed` gives the messages times, and `trees_method` is the method. The third is `epochs`. `few_sums`
-has no trees: it finds which ranks send their sums, in few steps. The buffer as a line is
-`schedules.intervals`. Allgathers over trees are in `models.forestcoll`.
+time, and makes a bound of it. `certificate` proves the answer in integers from both sides, and has the exact
+solution that a basis means. `trees` makes whole trees of an optimum. `lp_timed` gives every link leaves and
+their messages times, and `lp_method` is the method. Of the other method `spanning_trees` is the packing by
+the strength of the network. `products` and `grids` have lower trees for Cartesian products, `trees_timed`
+gives the messages times, and `trees_method` is the method. The third is `epochs`. `few_sums` has no trees: it
+finds which ranks send their sums, in few steps. The buffer as a line is `schedules.intervals`. Allgathers
+over trees are in `models.forestcoll`.
 """
 
 from tutti.models.allreduce.certificate import CutProof, TreeOptimum

@@ -29,10 +29,18 @@ from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 
-from tutti.models.tree_columns.generation import ROUNDS, EpochCounts, EpochSearch, EpochTrees
+from tutti.models.tree_columns.generation import (
+    PARTS,
+    ROUNDS,
+    EpochCounts,
+    EpochSearch,
+    EpochTrees,
+    TreeImages,
+    schedule_of,
+    whole_units,
+)
 from tutti.models.tree_columns.links import EpochLinks, links_between
 from tutti.models.tree_columns.pricing import improve_all, new_trees
-from tutti.models.tree_columns.schedule import PARTS, TreeImages, schedule_of, whole_units
 from tutti.schedules.capabilities import Capabilities, Groups, Switches
 from tutti.schedules.collective import Kind
 from tutti.schedules.intervals import line_width

@@ -42,9 +42,15 @@ import numpy as np
 import pyomo.environ as pyo
 
 from tutti.models.all_to_all.model import bandwidths, incidence
-from tutti.models.allreduce.certificate import PROGRAM, TreeOptimum, proven_optimum, tightest, whole_solutions
+from tutti.models.allreduce.certificate import (
+    PROGRAM,
+    TreeOptimum,
+    basic_solution,
+    proven_optimum,
+    tightest,
+    whole_solutions,
+)
 from tutti.models.allreduce.cuts import BROADCAST, REDUCE, Arcs, Cuts
-from tutti.models.allreduce.vertex import basic_solution
 from tutti.models.solvers import CompiledModel, Effort, SolverResult, compile_model, solve
 from tutti.topologies.errors import NoSchedule
 from tutti.topologies.exact import Int64Array

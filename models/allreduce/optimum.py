@@ -41,6 +41,7 @@ from tutti.models.allreduce.certificate import (
     ScaledSolution,
     TreeOptimum,
     WeightedCut,
+    basic_solution,
     crossed,
     on_grid,
     proven_optimum,
@@ -58,7 +59,6 @@ from tutti.models.allreduce.cuts import (
     routes_over_switches,
     whole_bandwidths,
 )
-from tutti.models.allreduce.vertex import basic_solution
 from tutti.models.bounds.bound import ASKED_SECONDS, SECONDS_PER_BYTE, Bound
 from tutti.models.solvers import Effort, SolverResult, Start, find_backend, solve
 from tutti.models.solvers.compiled import CompiledModel

@@ -2,8 +2,8 @@
 
 Read `frontiers` first. It defines the subproblems: which node gets which shards in which step, and over which
 links they can come. `model` has the linear programs that balance the links, as Pyomo models. `counting` finds
-the same optima without them, also where links have different bandwidths and α, `sharing` places whole sources
-within them, and `schedule` lays the shares out as transfers. `method` is the method itself. `kautz` and
+the same optima without them, also where links have different bandwidths and α. `schedule` places whole
+sources within them, and lays the shares out as transfers. `method` is the method itself. `kautz` and
 `counting.transitive_cost` give costs of large symmetric networks without any schedule, for the expansions and
 their finder.
 """

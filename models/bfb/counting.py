@@ -6,7 +6,7 @@ in-links of u), each job on its eligible processors only. By LP duality (Theorem
     U = max over nonempty sets S of in-links of  (sources whose eligible in-links all lie in S) / |S|,
 
 a rational whose denominator is at most the in-degree. Newton's method raises a guess to the ratio of a
-violated set, found by a flow, until the flow (`models.bfb.sharing`) places everything.
+violated set, found by a flow, until the flow (`models.bfb.schedule`) places everything.
 
 On a vertex-transitive network U_{u,t} is the same at all nodes u, and
 
@@ -25,7 +25,7 @@ max(0, (U - α_w) / s_w): where U <= α_w nothing, and then nothing is paid for 
 
 with N(J) the links that some source in J may use. U_J has a closed form: the links that are in use by then
 are the first few by α, and on them U_J = (|J| + sum of α_w / s_w) / (sum of 1 / s_w). U rises from the U_J of
-all sources to that of a set that does not fit, found by a flow (`models.bfb.sharing`), until everything fits
+all sources to that of a set that does not fit, found by a flow (`models.bfb.schedule`), until everything fits
 (Newton's method). All numbers are rationals, so the result is the optimum itself.
 
 With P equal chunks a shard, a link brings floor(P (U - α_w) / s_w) chunks. U_J is then the first moment at
@@ -44,8 +44,7 @@ from fractions import Fraction
 import numpy as np
 
 from tutti.models.bfb.frontiers import Frontiers, Patterns, distinct_patterns, frontiers
-from tutti.models.bfb.schedule import TOO_FINE
-from tutti.models.bfb.sharing import LinkShares, share
+from tutti.models.bfb.schedule import TOO_FINE, LinkShares, share
 from tutti.topologies.errors import InputError, NoSchedule
 from tutti.topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, offsets_of
 from tutti.topologies.graphs.shortest_paths import hop_distances

@@ -1,18 +1,29 @@
-"""A lower bound on time and its certificate."""
+"""A lower bound on time, its certificate, and the sentence that says what this proves.
+
+`Bound` is what finders of all kinds return. `sentence` has the words for people, one sentence for each kind
+of proof. `secant` says where a search over times by linear programs goes next.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from tutti.models.bounds.bottleneck_cut import exit_bandwidth
+from tutti.models.bounds.certificate import Certificate
 from tutti.models.bounds.check import PROOFS, Proof, current_kind, proven
 from tutti.schedules.collective import Collective
 from tutti.schedules.method import Problem
 from tutti.schedules.schedule import Schedule
 from tutti.topologies.errors import InputError, TuttiError
+from tutti.topologies.exact import json_number
+from tutti.topologies.graphs.grid_structure import runs
 from tutti.topologies.topology import Topology
+from tutti.topologies.units import GIGA, MICRO, duration, format_time, short, throughput
 
 SECONDS = "s"
 SECONDS_PER_BYTE = "s/B"
@@ -27,6 +38,8 @@ ANY_SCHEDULE = "any schedule"
 ASKED_SECONDS = 600.0
 """Largest number of seconds for each kind of bound by linear programs that the user asks for (``--lp``).
 A larger value lets large networks have bounds that are nearer to the optimum of the program."""
+STEP = 1.2
+"""Factor from the first time to the second, and beyond times for which there is no maximum."""
 
 
 class BoundError(TuttiError):
@@ -208,3 +221,189 @@ def found_bounds(schedule: Schedule) -> FoundBounds | None:
     found: FoundBounds | None = schedule.stats.get("found")
     where, what = schedule.topology, schedule.collective
     return found if found and found.problem == Problem(where, what, found.problem.size) else None
+
+
+def secant(times: Sequence[float], reciprocals: Sequence[float]) -> float:
+    """Return where a falling number reaches 1, by the line through its last two reciprocals.
+
+    It is no less than the first time.
+
+    Examples
+    --------
+    >>> secant([1.0, 2.0], [0.5, 0.75])
+    3.0
+    """
+    if len(times) > 1 and reciprocals[-1] != reciprocals[-2]:
+        slope = (reciprocals[-1] - reciprocals[-2]) / (times[-1] - times[-2])
+        return min(max(times[-1] + (1 - reciprocals[-1]) / slope, times[0]), 2 * times[-1])
+    return times[-1] * STEP
+
+
+class MostShown(NamedTuple):
+    """Limits on the length of a sentence. Larger values make longer lines."""
+
+    value: int
+    """Largest number of characters of a value in a certificate of a kind without a sentence."""
+    path: int
+    """Largest number of nodes of a path that is written out."""
+
+
+SHOWN = MostShown(value=40, path=8)
+
+
+def sentence(kind: str, certificate: Certificate, topology: Topology) -> str:
+    """Return the sentence for a certificate; `kind` is that of `models.bounds.Bound`.
+
+    Examples
+    --------
+    >>> from tutti.topologies.text import parse_topology
+    >>> rank = {"node": 0, "direction": "in", "share": "3/4", "bandwidth": 200_000_000_000}
+    >>> sentence("degree", rank, parse_topology("ring:4"))
+    '3/4 of M must enter rank 0, whose links in carry 200 GB/s'
+    """
+    if kind in SENTENCES:
+        return SENTENCES[kind](certificate, topology)
+    texts = {name: str(value) for name, value in certificate.items()}
+    cut = {name: text[: SHOWN.value] + "..." * (len(text) > SHOWN.value) for name, text in texts.items()}
+    return ", ".join(f"{name} {text}" for name, text in cut.items())
+
+
+def _crossing(what: Certificate, topology: Topology) -> str:
+    """Return what must leave a set of nodes, or enter the others if those are fewer."""
+    bandwidth = what.get("exit_bandwidth", what.get("bandwidth"))
+    if "ranks" not in what:
+        side, inward = [what["node"]], what["direction"] == "in"
+    else:
+        inside = [*what["ranks"], *what["switches"]]
+        outside = sorted(set(range(topology.num_nodes)) - set(inside))
+        inward = len(outside) < len(inside)
+        side = outside if inward else inside
+    verb, way = ("enter", "in") if inward else ("leave", "out")
+    exact = Fraction(what["share"])
+    share = "all of M" if exact == 1 else f"{exact} M" if exact > 1 else f"{exact} of M"
+    return f"{share} must {verb} {_nodes(side, topology)}, whose links {way} carry {_rate(bandwidth)}"
+
+
+def _far(what: Certificate) -> str:
+    """Return how far the data that a combined bound counts has to go."""
+    alpha = format_time(Fraction(what["h"]))
+    if "node" not in what:
+        return f"; every path across has {alpha} of alpha or more"
+    inward, over_cut = what["direction"] == "in", "ranks" in what
+    ends = f" {'for' if inward else 'from'} rank {what['node']}" if over_cut else ""
+    return f",{ends} {'from' if inward else 'to'} {alpha} of alpha or more away"
+
+
+def _distance(what: Certificate, topology: Topology) -> str:
+    path: Sequence[int] = what["path"]
+    shown = "-".join(map(str, path)) if len(path) <= SHOWN.path else f"of {len(path) - 1} links"
+    ends = f"from rank {what['from']} to {what['to']}"
+    return f"{ends} no path has less alpha than {shown}: {format_time(Fraction(what['alpha']))}"
+
+
+def _message_count(what: Certificate, topology: Topology) -> str:
+    needs = "needs can't all have arrived" if _in(what) else "starts with can't all have been delivered"
+    which = "some rank can't have data of all others" if what["heard"] else f"what some rank {needs}"
+    return f"{which} before {_time(what)}, as a message costs alpha and holds only what its sender had"
+
+
+def _partition(what: Certificate, topology: Topology) -> str:
+    parts: Sequence[Sequence[int]] = what["parts"]
+    single = all(len(part) == 1 for part in parts)
+    between = f"the {len(parts)} ranks" if single else f"{len(parts)} parts like {_nodes(parts[0], topology)}"
+    carry = f"whose links {what['direction']} together carry {_rate(what['capacity'])}"
+    return f"2(k - 1) transfers between {between}, {Fraction(what['transfers'])} M in all, {carry}"
+
+
+def _lengths(what: Certificate, topology: Topology) -> str:
+    """Return which links are the bottleneck of a flow: those of a cut, or those with a length."""
+    count, every = len(what["links"]), topology.num_links
+    if "cut" in what:
+        inside = [*what["cut"]["ranks"], *what["cut"]["switches"]]
+        members = np.isin(np.arange(topology.num_nodes), inside)
+        rate = _rate(json_number(exit_bandwidth(topology, members)))
+        return f"the links out of {_nodes(inside, topology)} are the bottleneck; they carry {rate}"
+    which = f"all {every} links are" if count == every else f"{count} of {every} links are"
+    distance, capacity = (Fraction(what[name]) / max(what["lengths"]) for name in ("distance", "capacity"))
+    need = f"routes need {short(float(distance))} M of them, and they carry {_rate(capacity)}"
+    return f"{which} the bottleneck: weighed by length, {need}"
+
+
+def _weights(what: Certificate, topology: Topology) -> str:
+    """Return what proves the bound of the allreduce LP."""
+    unit = max(cut["weight"] for cut in what["cuts"])
+    crossed, capacity = (Fraction(what[name]) / unit for name in ("crossed", "capacity"))
+    across = f"all data crosses {short(float(crossed))} M, and the links across carry {_rate(capacity)}"
+    attained = "attained" if what["attained"] else "not known to be attained"
+    everyone = "; the partition bound is as large" if "partition" in what else ""
+    return f"of {len(what['cuts'])} weighted cuts {across}; {attained}{everyone}"
+
+
+SENTENCES: Mapping[str, Callable[[Certificate, Topology], str]] = {
+    "cut": _crossing,
+    "degree": _crossing,
+    "combined": lambda what, topology: _crossing(what, topology) + _far(what),
+    "distance": _distance,
+    "partition": _partition,
+    "mcf": _lengths,
+    "lp": _weights,
+    "message_count": _message_count,
+    "broadcast_growth": lambda what, _: (
+        f"rank {what['node']} can't have {'data of' if _in(what) else 'its data at'} all "
+        f"{what['needed']} before {format_time(what['ticks'] * Fraction(what['tick']))}, "
+        "as a message holds each link for its alpha"
+    ),
+    "cut_gossip": lambda what, topology: (
+        f"{_nodes([*what['ranks'], *what['switches']], topology)} can't have all they need before "
+        f"{_time(what)}, as a message holds only what its sender had"
+    ),
+    "first_hop": lambda what, topology: (
+        f"{_nodes([what['node']], topology)} can't have {'' if _in(what) else 'sent '}all before "
+        f"{_time(what)}, as a link with more than a neighbour's own pays alpha twice"
+    ),
+    "unicast_price": lambda what, _: (
+        f"not all data can have arrived before {_time(what)}, "
+        "as a link that relays data waits for it or pays alpha again"
+    ),
+    "multicast_price": lambda what, _: (
+        f"not all data can have been {'received' if _in(what) else 'reduced'} before {_time(what)}, "
+        "by dual prices of a linear program over time"
+    ),
+    "path_price": lambda what, _: (
+        f"no schedule can serve {len(what['pairs'])} pairs of ranks before {_time(what)}, "
+        "by dual prices of messages over their whole routes"
+    ),
+    "partition_latency": lambda what, _: (
+        f"transfers between {len(what['parts'])} parts take {_time(what)}, "
+        "as a link pays alpha again where these wait"
+    ),
+}
+"""The sentence for a certificate, by the kind of its bound. For any other kind, such as one of a plug-in, the
+names and values of the certificate are written out."""
+
+
+def _in(what: Certificate) -> bool:
+    return what["direction"] == "in"
+
+
+def _time(what: Certificate) -> str:
+    """Return the time that a certificate proves, which it gives in seconds or in ticks."""
+    if "time" in what:
+        exact = Fraction(what["time"])
+    else:
+        exact = Fraction(int(what["ticks"]), int(what.get("parts", 1))) * Fraction(what["tick"])
+    return duration(float(exact * MICRO))
+
+
+def _nodes(nodes: Sequence[int], topology: Topology) -> str:
+    ranks = sorted(node for node in nodes if node < topology.num_ranks)
+    switches = sorted(node for node in nodes if node >= topology.num_ranks)
+    return " and ".join(
+        f"{one} {group[0]}" if len(group) == 1 else f"the {len(group)} {many} [{runs(group)}]"
+        for group, one, many in ((ranks, "rank", "ranks"), (switches, "switch", "switches"))
+        if group
+    )
+
+
+def _rate(bandwidth: str | int | Fraction) -> str:
+    return throughput(float(Fraction(bandwidth) / GIGA))

@@ -15,8 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tutti.models.bounds.certificate import (
+    MOST_TICKS,
     Certificate,
     Item,
+    Reachability,
+    all_distances,
     bandwidth_out,
     check_one_to_one,
     dijkstra,
@@ -29,7 +32,6 @@ from tutti.models.bounds.certificate import (
     shortest_path,
     strengthened,
 )
-from tutti.models.bounds.check_broadcast_growth import prove_broadcast_growth
 from tutti.models.bounds.check_cut_gossip import prove_cut_gossip
 from tutti.models.bounds.check_message_count import prove_message_count
 from tutti.models.bounds.check_multicast_price import prove_multicast_price
@@ -257,6 +259,31 @@ def prove_first_hop(certificate: Certificate, topology: Topology, collective: Co
     if brought > needed or (brought == needed and not rises):
         raise InputError(f"first_hop bound: rank {node} may have all before {time} s, or needs nothing")
     return time
+
+
+def prove_broadcast_growth(certificate: Certificate, topology: Topology, collective: Collective) -> Fraction:
+    """Return the bound that a certificate of the kind ``broadcast_growth`` proves."""
+    node, outward, ticks = certificate["node"], certificate["direction"] == "out", int(certificate["ticks"])
+    (tick,) = exact(certificate, "tick")
+    if tick <= 0 or ticks > MOST_TICKS:
+        raise InputError(
+            f"broadcast_growth bound: {ticks} ticks of {tick} s; at most {MOST_TICKS} positive ones"
+        )
+    if type(node) is not int or not 0 <= node < topology.num_ranks:
+        raise InputError(f"broadcast_growth bound: node {node} is not a rank")
+    counted = {node}
+    for item in items_of(collective):
+        near, far = (item.starts, item.ends) if outward else (item.ends, item.starts)
+        if item.share and node in near:
+            counted |= far
+    distances = all_distances(topology, backwards=not outward)
+    reachable = Reachability(topology, distances, counted, tick, outward)
+    # X never falls: it is too large at the end if it is so anywhere before
+    if any(reachable.until(before)[node] >= len(counted) for before in range(1, ticks + 1)):
+        raise InputError(
+            f"broadcast_growth bound: all {len(counted)} may be reached before {ticks} ticks of {tick} s"
+        )
+    return ticks * tick
 
 
 PROOFS: dict[str, Proof] = {

@@ -19,13 +19,13 @@ from tutti.models.bounds.certificate import (
     MOST_TICKS,
     Certificate,
     Item,
+    Reachability,
     all_distances,
     entering_links,
     exact,
     inside_of,
     items_of,
 )
-from tutti.models.bounds.check_broadcast_growth import Reachability
 from tutti.schedules.collective import Collective
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import Int64Array

@@ -31,9 +31,8 @@ import numpy as np
 
 from tutti.models.bounds.bottleneck_cut import cut_nodes
 from tutti.models.bounds.bound import SECONDS, Bound
-from tutti.models.bounds.broadcast_growth import MOST_TICKS as MOST_WHOLE  # then all have data of all
-from tutti.models.bounds.broadcast_growth import Growth, forwarding, tick_of
-from tutti.models.bounds.latency import AlphaDistances
+from tutti.models.bounds.spreading import MOST_TICKS as MOST_WHOLE  # then all have data of all
+from tutti.models.bounds.spreading import AlphaDistances, Growth, forwarding, tick_of
 from tutti.models.bounds.traffic import Traffic
 from tutti.topologies.exact import BoolArray, Int32Array, Int64Array, json_number
 from tutti.topologies.kernels import kernel

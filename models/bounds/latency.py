@@ -1,11 +1,16 @@
-"""Bounds that count α: distance, combined with bandwidth, and first hop; ``docs/proofs.md`` proves them."""
+"""Bounds that count α: distance, combined with bandwidth, broadcast growth and first hop.
+
+`broadcast_growth_bound` counts the messages that spread the data of one rank. The first t at which X(u, t),
+as `models.bounds.spreading` has it, is the number of ends of what starts at u is a bound; and so it is with
+links reversed, for all data that one end needs. Without switches that only forward it is the distance, and
+left out. ``docs/proofs.md`` proves all.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,58 +18,22 @@ import numpy as np
 from tutti.models.bounds.bottleneck_cut import cut_nodes, exit_bandwidth
 from tutti.models.bounds.bound import SECONDS, Bound
 from tutti.models.bounds.certificate import shortest_path
+from tutti.models.bounds.spreading import AlphaDistances, Growth, forwarding, tick_of
 from tutti.models.bounds.traffic import PairItems, Traffic
-from tutti.topologies.exact import INT64_MAX, BoolArray, FloatArray, Int64Array, json_number
-from tutti.topologies.graphs.shortest_paths import alpha_distances
+from tutti.topologies.exact import INT64_MAX, BoolArray, FloatArray, Int32Array, Int64Array, json_number
 from tutti.topologies.topology import Topology
 from tutti.topologies.transforms import transpose
 
-BLOCK_CELLS = 2**24
-"""Largest number of distances held in memory at a time."""
+MOST_NODES, MOST_LINKS = 2048, 2**17
+"""Largest numbers of nodes and of links of a network that gets `broadcast_growth`: every pair counts."""
+MOST_GROUPS = 4
+"""Largest number of groups that `broadcast_growth` tries; those of one collective are mostly equal."""
 
 FLOAT_SLACK = 1e-12
 """Values this close (relatively) in floats are compared exactly; doubles err by less than 1e-14 here."""
 
 HALVINGS = 40
 """Number of halvings of an interval of times, enough to find the rank that is last by `first_hop`."""
-
-
-@dataclass(frozen=True, eq=False)
-class AlphaDistances:
-    """The α-distances between ranks, in blocks of rows where the whole matrix would need much memory.
-
-    Parameters
-    ----------
-    topology
-        The network.
-    """
-
-    topology: Topology
-
-    def blocks(self, *, towards: bool = False) -> Iterator[tuple[int, Int64Array]]:
-        """Yield blocks of rows: the first rank of each, and the distances from its ranks to every rank.
-
-        They are over the denominator of `topology.alpha`; with `towards`, those to the ranks of the block.
-        """
-        ranks = self.topology.num_ranks
-        if ranks**2 <= BLOCK_CELLS:
-            yield 0, self._all.T if towards else self._all
-            return
-        where = transpose(self.topology) if towards else self.topology
-        height = max(1, BLOCK_CELLS // self.topology.num_nodes)
-        for first in range(0, ranks, height):
-            rows = np.arange(first, min(first + height, ranks))
-            yield first, alpha_distances(where, rows)[:, :ranks]
-
-    @cached_property
-    def nodes(self) -> Int64Array:
-        """Shape (nodes, nodes): all distances, also of switches; `UNREACHABLE` where there is no path."""
-        return alpha_distances(self.topology)
-
-    @property
-    def _all(self) -> Int64Array:
-        ranks = self.topology.num_ranks
-        return self.nodes[:ranks, :ranks]
 
 
 def distance_bound(topology: Topology, traffic: Traffic, distances: AlphaDistances) -> Bound | None:
@@ -238,6 +207,54 @@ class _CombinedSearch:
         size = json_number(self.size)
         certificate = {"size_bytes": size, "h": h, "share": share, "bandwidth": bandwidth, **self.where}
         return Bound("combined", self.value, SECONDS, certificate)
+
+
+def broadcast_growth_bound(topology: Topology, traffic: Traffic, distances: AlphaDistances) -> Bound | None:
+    """Return the longest time in which one rank's data can reach all, or all data can reach one rank.
+
+    None where no switch only forwards, ranks are in several groups, or the network is too large. The
+    certificate has the rank, the direction (``out``: what it starts with, ``in``: what it ends with), how
+    many ranks that concerns, and the bound as a number of ticks.
+
+    Parameters
+    ----------
+    topology, traffic
+        The problem.
+    distances
+        The network's α-distances.
+    """
+    large = topology.num_nodes > MOST_NODES or topology.num_links > MOST_LINKS
+    if large or len(traffic.disjoint_groups) > 1 or not forwarding(topology).any():
+        return None
+    largest = sorted(range(len(traffic.members)), key=lambda group: -len(traffic.members[group]))
+    tick = Fraction(tick_of(distances), topology.alpha.denominator)
+    slowest, certificate = -1, dict[str, Any]()
+    for direction, way in (("out", traffic), ("in", traffic.reverse)):
+        for group in largest[:MOST_GROUPS]:
+            members, concerned = way.members[group], _concerned(way, group)
+            if len(members) < 2 or not len(concerned):
+                continue
+            ticks = Growth(topology, distances, members, direction == "out").ticks(concerned)
+            if ticks.max() > slowest:
+                slowest = int(ticks.max())
+                certificate = {
+                    "node": int(concerned[np.argmax(ticks)]),
+                    "direction": direction,
+                    "needed": len(members),
+                    "ticks": slowest,
+                    "tick": json_number(tick),
+                }
+    return Bound("broadcast_growth", slowest * tick, SECONDS, certificate) if certificate else None
+
+
+def _concerned(traffic: Traffic, group: int) -> Int32Array:
+    """Return the members of a group whose data every other member needs."""
+    members = traffic.members[group]
+    joined = np.unique(np.stack([traffic.pairs.start, traffic.pairs.end], axis=1), axis=0)
+    ends = np.bincount(joined[:, 0], minlength=traffic.num_ranks)[members]
+    return members[
+        (traffic.spread[traffic.of_group[group]] > 0) | (traffic.both[group] > 0) | (ends == len(members) - 1)
+    ]
 
 
 def first_hop_bound(topology: Topology, traffic: Traffic, size: Fraction) -> Bound | None:

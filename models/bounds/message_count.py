@@ -34,7 +34,7 @@ import numpy as np
 
 from tutti.models.bounds.bottleneck_cut import cut_nodes
 from tutti.models.bounds.bound import SECONDS, Bound
-from tutti.models.bounds.latency import AlphaDistances
+from tutti.models.bounds.spreading import AlphaDistances
 from tutti.models.bounds.traffic import Traffic
 from tutti.topologies.errors import Unsupported
 from tutti.topologies.exact import INT64_MAX, BoolArray, Int64Array, json_number, offsets_of

@@ -1,6 +1,6 @@
 """All bounds of a problem, the best of them, and the lines of ``tutti bound --json``, written and read again.
 
-Some kinds are found by methods' folders, or in folders of their own. `ELSEWHERE` names them, and they are
+Some kinds are found by methods' folders, or by linear programs. `ELSEWHERE` names them, and they are
 imported when they are first asked for, so that nothing here depends on those methods.
 """
 
@@ -17,15 +17,25 @@ from typing import Any
 
 import numpy as np
 
-from tutti.models.bounds.bandwidth import cut_bound, declared_hosts, degree_bound
+from tutti.models.bounds.bandwidth import (
+    cut_bound,
+    declared_hosts,
+    degree_bound,
+    partition_bounds,
+    partition_latency_bound,
+)
 from tutti.models.bounds.bound import ASKED_SECONDS, SECONDS_PER_BYTE, Bound, BoundError, BoundKind
-from tutti.models.bounds.broadcast_growth import broadcast_growth_bound, forwarding
 from tutti.models.bounds.certificate import strengthened
 from tutti.models.bounds.check import PROOFS, current_kind
 from tutti.models.bounds.cut_gossip import cut_gossip_bound
-from tutti.models.bounds.latency import AlphaDistances, combined_bound, distance_bound, first_hop_bound
+from tutti.models.bounds.latency import (
+    broadcast_growth_bound,
+    combined_bound,
+    distance_bound,
+    first_hop_bound,
+)
 from tutti.models.bounds.message_count import message_count_bound
-from tutti.models.bounds.partition import partition_bounds, partition_latency_bound
+from tutti.models.bounds.spreading import AlphaDistances, forwarding
 from tutti.models.bounds.traffic import Traffic
 from tutti.schedules.collective import Collective, Kind
 from tutti.schedules.files.document import collective_document, read_collective
@@ -40,11 +50,12 @@ ELSEWHERE = {
     "mcf": "tutti.models.all_to_all.optimum:mcf_bound",
     "lp": "tutti.models.allreduce.optimum:lp_bound",
     "unicast_price": "tutti.models.all_to_all.unicast_price:unicast_price_bound",
-    "multicast_price": "tutti.models.bounds.multicast_price.bound:multicast_price_bound",
-    "path_price": "tutti.models.bounds.path_price.bound:path_price_bound",
+    "multicast_price": "tutti.models.bounds.multicast_price:multicast_price_bound",
+    "path_price": "tutti.models.bounds.path_price:path_price_bound",
 }
-"""For each kind of bounds that has a folder of its own: the module, and the function in it that returns the
-bound or None. A new kind is a line here, and a module for its check beside `models.bounds.check`."""
+"""For each kind of bounds that is found by a method or a program: the module, and the function in it that
+returns the bound or None. A new kind is a line here, and a module for its check beside
+`models.bounds.check`."""
 
 PROGRAMS = ("multicast_price", "path_price")
 """Kinds by linear programs that take seconds to minutes."""

@@ -15,10 +15,17 @@ from functools import reduce
 
 import numpy as np
 
-from tutti.models.tree_columns.generation import ROUNDS, EpochCounts, EpochSearch, EpochTrees
+from tutti.models.tree_columns.generation import (
+    ROUNDS,
+    EpochCounts,
+    EpochSearch,
+    EpochTrees,
+    TreeImages,
+    schedule_of,
+    whole_units,
+)
 from tutti.models.tree_columns.links import EpochLinks, links_between
 from tutti.models.tree_columns.pricing import improve_all, new_trees
-from tutti.models.tree_columns.schedule import TreeImages, schedule_of, whole_units
 from tutti.schedules.collective import Kind, collective
 from tutti.schedules.compose import compose_allreduce
 from tutti.schedules.method import Problem

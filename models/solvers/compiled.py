@@ -1,4 +1,4 @@
-"""A Pyomo model as matrices, made once and passed to any back-end as arrays."""
+"""A linear program as matrices, passed to any back-end as arrays: of a Pyomo model, or written row by row."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from tutti.models.solvers.options import Feature
 from tutti.topologies.errors import InputError, Unsupported
-from tutti.topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array, frozen
+from tutti.topologies.exact import NONE, BoolArray, FloatArray, Int32Array, Int64Array, frozen
 from tutti.topologies.kernels import now
 
 if TYPE_CHECKING:
@@ -188,6 +188,44 @@ class CompiledModel:
     def _places(self) -> dict[int, int]:
         both = (self.variables, self.constraints)
         return {id(component): place for each in both for place, component in enumerate(each)}
+
+
+class Rows:
+    """Rows of a program; each must add up to 0 or more."""
+
+    def __init__(self) -> None:
+        self._terms: list[tuple[Int64Array, Int64Array, FloatArray]] = []
+        self.count = 0
+
+    def add(self, *terms: tuple[npt.ArrayLike, Int64Array]) -> int:
+        """Add a row for each entry of the arrays of columns; a term has one factor, or one for each entry.
+
+        Return the number of the first of these rows.
+        """
+        first, self.count = self.count, self.count + terms[0][1].size
+        for factor, columns in terms:
+            factors = np.broadcast_to(np.asarray(factor, dtype=np.float64), columns.size)
+            self.extend(np.arange(first, self.count), factors, columns.ravel())
+        return first
+
+    def extend(self, rows: Int64Array, factors: FloatArray, columns: Int64Array) -> None:
+        """Add terms to existing rows."""
+        kept = columns != NONE
+        self._terms.append((rows[kept], columns[kept], factors[kept]))
+
+    def matrix(self, columns: int) -> csr_array:
+        """Return their matrix."""
+        from scipy.sparse import csr_array
+
+        row, column, factor = (np.concatenate(parts) for parts in zip(*self._terms, strict=True))
+        return csr_array((factor, (row, column)), shape=(self.count, columns))
+
+
+def normalized(name: str, matrix: csr_array, value: FloatArray) -> CompiledModel:
+    """Return the model that maximizes a value where every row is 0 or more, and the last one is 1."""
+    above = np.append(np.full(matrix.shape[0] - 1, np.inf), 1.0)
+    below = np.append(np.zeros(matrix.shape[0] - 1), 1.0)
+    return CompiledModel.of_matrix(name, matrix, value, below, above, maximize=True)
 
 
 def required_features(model: pyo.ConcreteModel) -> frozenset[Feature]:

@@ -1,9 +1,9 @@
 """TE-CCL: schedules as multicommodity flows with copies over epochs (Liu et al., SIGCOMM 2024).
 
-Read `epochs` (the routes of chunks, and for how many epochs they are held), then `program` (the paper's
-model, and the valid inequalities that are added), and `search` (the earliest finish, the most reward, rounds
-of few epochs). `starts` brings other methods' schedules into epochs; `models.optimum` uses them too. `method`
-is the method. What needs Pyomo is imported from its file.
+Read `epochs` (the routes of chunks, for how many epochs they are held, and chunks placed into them), then
+`program` (the paper's model, and the valid inequalities that are added), and `search` (the earliest finish,
+the most reward, rounds of few epochs). `starts` brings other methods' schedules into epochs; `models.optimum`
+uses them too. `method` is the method. What needs Pyomo is imported from its file.
 """
 
 from tutti.models.teccl.epochs import Epochs, Transfer

@@ -25,13 +25,17 @@ With τ the longest time of which every α_e + s / b_e is a multiple (``"exact"`
 n_e is 1. Then the epochs are the time-expanded network of TACOS (MICRO 2024, IV-F and Fig. 12): an edge is a
 link in an epoch, one chunk is matched to it, and it lasts α_e + s / b_e. TE-CCL's program is then the integer
 program over that network which TACOS is compared with (footnote 7, Table V, Figs 15 and 19).
+
+`placed` puts chunks into epochs one after the other, each over one of the routes that it is offered: over the
+route that brings it first. It joins a message that begins there after it has come, or begins one in the first
+epoch in which all links are free.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -46,6 +50,8 @@ from tutti.topologies.exact import Int64Array, common_divisor
 FAR = 2**40
 """An epoch that never comes."""
 FASTEST, SLOWEST, BEST, EXACT = "fastest", "slowest", "best", "exact"
+Offers = Mapping[tuple[int, int], list[int]]
+"""The routes over which a chunk may come to a node, (chunk, node) in order."""
 
 
 class Transfer(NamedTuple):
@@ -241,3 +247,72 @@ def by_epoch(transfer: Transfer) -> tuple[int, int, int]:
     """Return the key by which transfers are sorted: the epoch, then route and chunk."""
     route, chunk, epoch = transfer
     return epoch, route, chunk
+
+
+def shortest(epochs: Epochs) -> list[Transfer]:
+    """Return transfers of every chunk along routes of fewest epochs to all that need it."""
+    first = epochs.earliest[epochs.instance.item]
+    ranks = epochs.instance.topology.num_ranks
+    offers: dict[tuple[int, int], list[int]] = {}
+    for at, chunk, node in sorted((int(first[c, n]), c, n) for c in range(len(first)) for n in range(ranks)):
+        routes = [
+            route
+            for route, ((a, b), lasts) in enumerate(zip(epochs.ends, epochs.lasts, strict=True))
+            if b == node and a < ranks and first[chunk, a] + lasts == at
+        ]
+        if at and routes:
+            offers[chunk, node] = routes
+    return placed(epochs, offers)
+
+
+def placed(epochs: Epochs, offers: Offers) -> list[Transfer]:
+    """Return a transfer for each (chunk, node), in their order and as early as possible."""
+    at = {(int(c), int(n)): 0 for c, n in np.argwhere(epochs.instance.held)}
+    room, transfers = _Room(epochs), []
+    for (chunk, node), routes in offers.items():
+        if (chunk, node) in at:
+            continue
+        sources = [(route, (chunk, epochs.ends[route][0])) for route in routes]
+        ready = [(route, at[source]) for route, source in sources if source in at]
+        found = [(room.earliest(route, since) + epochs.lasts[route], route, since) for route, since in ready]
+        end, route, since = min(found, key=lambda choice: choice[0])
+        transfers.append(Transfer(route, chunk, room.take(route, since)))
+        at[chunk, node] = end
+    return sorted(transfers, key=by_epoch)
+
+
+class _Room:
+    """The epochs in which links are held, and the number of chunks that each route began to send in each."""
+
+    def __init__(self, epochs: Epochs) -> None:
+        self.epochs = epochs
+        self.held: list[list[tuple[int, int]]] = [[] for _ in range(epochs.instance.topology.num_links)]
+        self.begun: list[dict[int, int]] = [{} for _ in epochs.holds]
+
+    def earliest(self, route: int, since: int) -> int:
+        """Return the first epoch, `since` or later, in which the route can take one more chunk."""
+        carries = self.epochs.carries[route]
+        with_room = (now for now, count in self.begun[route].items() if now >= since and count < carries)
+        return min([self._free(route, since), *with_room])
+
+    def take(self, route: int, since: int) -> int:
+        """Put one more chunk on the route, as early as possible; return its epoch."""
+        now = self.earliest(route, since)
+        if now not in self.begun[route]:
+            for held in self.epochs.holds[route]:
+                self.held[held.link].append((now + held.enters, now + held.until))
+        self.begun[route][now] = self.begun[route].get(now, 0) + 1
+        return now
+
+    def _free(self, route: int, now: int) -> int:
+        """Return the first epoch, `now` or later, from which no other message holds a link of the route."""
+        while True:
+            later = [
+                end - held.enters
+                for held in self.epochs.holds[route]
+                for begin, end in self.held[held.link]
+                if begin < now + held.until and now + held.enters < end
+            ]
+            if not later:
+                return now
+            now = max(later)

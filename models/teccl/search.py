@@ -38,9 +38,8 @@ from tutti.models.solvers import (
     solve,
 )
 from tutti.models.solvers.registry import VARIABLES_A_SECOND
-from tutti.models.teccl.epochs import Epochs, Transfer, by_epoch, finish_of, needed
+from tutti.models.teccl.epochs import Epochs, Transfer, by_epoch, finish_of, needed, shortest
 from tutti.models.teccl.program import EpochState, TecclProgram
-from tutti.models.teccl.starts import shortest
 from tutti.models.time_expanded import HorizonAnswer, HorizonLimits, HorizonResult, HorizonSearch
 from tutti.topologies.errors import NoSchedule
 from tutti.topologies.kernels import now

@@ -1,10 +1,9 @@
-"""Schedules that a search begins with: those of other methods, and chunks along shortest routes.
+"""Schedules of other methods that a search begins with, brought into epochs.
 
 A schedule says over which routes each chunk may come to each node, and in which order. The times are decided
-here. The chunks are placed in the order of the schedule's rows. A chunk may use the routes over which any
-part of it comes and whose source has the whole of it by then, and takes the one that brings it first. It
-joins a message that begins there after it has come, or begins one in the first epoch in which all links are
-free. As a node that passes on a part got it in an earlier row, there is always such a route.
+here: the chunks are placed in epochs in the order of the schedule's rows (`models.teccl.epochs`). A chunk may
+use the routes over which any part of it comes and whose source has the whole of it by then. As a node that
+passes on a part got it in an earlier row, there is always such a route.
 
 `models.optimum` begins with the same schedules and takes their messages without the epochs.
 """
@@ -12,12 +11,12 @@ free. As a node that passes on a part got it in an earlier row, there is always 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
-from tutti.models.teccl.epochs import Epochs, Transfer, by_epoch, finish_of, needed
+from tutti.models.teccl.epochs import Epochs, Transfer, finish_of, needed, placed
 from tutti.schedules.method import Method, Problem
 from tutti.schedules.schedule import Schedule
 from tutti.schedules.verify import verify
@@ -25,8 +24,6 @@ from tutti.topologies.errors import InputError, NoSchedule, Unsupported, suggest
 
 NO_START = "none"
 """The start of a search that begins with no schedule."""
-Offers = Mapping[tuple[int, int], list[int]]
-"""The routes over which a chunk may come to a node, (chunk, node) in order."""
 
 
 def check_start(method: str, start: object, allowed: Collection[str]) -> None:
@@ -140,80 +137,11 @@ def in_epochs(epochs: Epochs, schedule: Schedule) -> list[Transfer]:
     return placed(epochs, offers)
 
 
-def shortest(epochs: Epochs) -> list[Transfer]:
-    """Return transfers of every chunk along routes of fewest epochs to all that need it."""
-    first = epochs.earliest[epochs.instance.item]
-    ranks = epochs.instance.topology.num_ranks
-    offers: dict[tuple[int, int], list[int]] = {}
-    for at, chunk, node in sorted((int(first[c, n]), c, n) for c in range(len(first)) for n in range(ranks)):
-        routes = [
-            route
-            for route, ((a, b), lasts) in enumerate(zip(epochs.ends, epochs.lasts, strict=True))
-            if b == node and a < ranks and first[chunk, a] + lasts == at
-        ]
-        if at and routes:
-            offers[chunk, node] = routes
-    return placed(epochs, offers)
-
-
-def placed(epochs: Epochs, offers: Offers) -> list[Transfer]:
-    """Return a transfer for each (chunk, node), in their order and as early as possible."""
-    at = {(int(c), int(n)): 0 for c, n in np.argwhere(epochs.instance.held)}
-    room, transfers = _Room(epochs), []
-    for (chunk, node), routes in offers.items():
-        if (chunk, node) in at:
-            continue
-        sources = [(route, (chunk, epochs.ends[route][0])) for route in routes]
-        ready = [(route, at[source]) for route, source in sources if source in at]
-        found = [(room.earliest(route, since) + epochs.lasts[route], route, since) for route, since in ready]
-        end, route, since = min(found, key=lambda choice: choice[0])
-        transfers.append(Transfer(route, chunk, room.take(route, since)))
-        at[chunk, node] = end
-    return sorted(transfers, key=by_epoch)
-
-
 def passes_on(epochs: Epochs, transfers: Iterable[Transfer]) -> bool:
     """Whether no rank stores data: a rank sends what it did not start with as it arrives."""
     transfers = list(transfers)
     arrives = {(c, epochs.ends[e][1]): k + epochs.lasts[e] for e, c, k in transfers}
     return all(arrives.get((c, epochs.ends[e][0]), k) == k for e, c, k in transfers)
-
-
-class _Room:
-    """The epochs in which links are held, and the number of chunks that each route began to send in each."""
-
-    def __init__(self, epochs: Epochs) -> None:
-        self.epochs = epochs
-        self.held: list[list[tuple[int, int]]] = [[] for _ in range(epochs.instance.topology.num_links)]
-        self.begun: list[dict[int, int]] = [{} for _ in epochs.holds]
-
-    def earliest(self, route: int, since: int) -> int:
-        """Return the first epoch, `since` or later, in which the route can take one more chunk."""
-        carries = self.epochs.carries[route]
-        with_room = (now for now, count in self.begun[route].items() if now >= since and count < carries)
-        return min([self._free(route, since), *with_room])
-
-    def take(self, route: int, since: int) -> int:
-        """Put one more chunk on the route, as early as possible; return its epoch."""
-        now = self.earliest(route, since)
-        if now not in self.begun[route]:
-            for held in self.epochs.holds[route]:
-                self.held[held.link].append((now + held.enters, now + held.until))
-        self.begun[route][now] = self.begun[route].get(now, 0) + 1
-        return now
-
-    def _free(self, route: int, now: int) -> int:
-        """Return the first epoch, `now` or later, from which no other message holds a link of the route."""
-        while True:
-            later = [
-                end - held.enters
-                for held in self.epochs.holds[route]
-                for begin, end in self.held[held.link]
-                if begin < now + held.until and now + held.enters < end
-            ]
-            if not later:
-                return now
-            now = max(later)
 
 
 def _parts(epochs: Epochs, schedule: Schedule) -> list[list[int]]:

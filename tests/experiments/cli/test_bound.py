@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from tutti.models.bounds import lower_bounds, report
-from tutti.models.bounds.sentences import sentence
+from tutti.models.bounds.bound import sentence
 from tutti.schedules.collective import KINDS, collective
 from tutti.topologies import parse_topology
 
@@ -70,8 +70,8 @@ def test_linear_programs_add_a_table_or_say_that_there_is_none(tutti, monkeypatc
 
     Coarse bins and ticks do: what they prove is in tests/models/bounds.
     """
-    monkeypatch.setattr("tutti.models.bounds.multicast_price.bound.MOST_BINS", 12)
-    monkeypatch.setattr("tutti.models.bounds.path_price.bound.MOST_PARTS", 4)
+    monkeypatch.setattr("tutti.models.bounds.multicast_price.MOST_BINS", 12)
+    monkeypatch.setattr("tutti.models.bounds.path_price.MOST_PARTS", 4)
     out = tutti("bound", "mesh:3", "--collective", "broadcast", "--size", "100KB", "--lp")[1]
     first, second = out.split("broadcast on mesh:3:")[1:]
     assert "multicast_price" not in first

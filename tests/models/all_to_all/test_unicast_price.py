@@ -14,7 +14,8 @@ from tutti.experiments.registry import METHODS
 from tutti.models.all_to_all.unicast_price import unicast_price_bound
 from tutti.models.bounds import BoundError, lower_bounds
 from tutti.models.bounds.check_unicast_price import Relaying
-from tutti.models.bounds.latency import AlphaDistances, distance_bound
+from tutti.models.bounds.latency import distance_bound
+from tutti.models.bounds.spreading import AlphaDistances
 from tutti.models.bounds.traffic import Traffic
 from tutti.schedules import Problem, collective
 from tutti.schedules.simulation.simulate import simulate

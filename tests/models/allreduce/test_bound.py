@@ -11,7 +11,7 @@ from tests.topologies.eulerian import random_eulerian
 from tutti.models.allreduce import allreduce_optimum
 from tutti.models.allreduce.optimum import ANY, TREES, lp_bound
 from tutti.models.bounds import Bound, BoundError, best_bound, bound_document, lower_bounds
-from tutti.models.bounds.sentences import sentence
+from tutti.models.bounds.bound import sentence
 from tutti.schedules import collective
 from tutti.topologies import InputError, Topology
 from tutti.topologies.text import parse_topology

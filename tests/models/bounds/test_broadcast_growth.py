@@ -7,11 +7,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-import tutti.models.bounds.broadcast_growth as growth_module
+import tutti.models.bounds.latency as latency_module
 from tests.sweep import for_each
 from tutti.heuristics.rounds import METHOD as ROUNDS
 from tutti.models.bounds import BoundError, lower_bounds
-from tutti.models.bounds.sentences import sentence
+from tutti.models.bounds.bound import sentence
 from tutti.schedules import Problem, collective
 from tutti.schedules.simulation.simulate import simulate
 from tutti.schedules.verify import verify
@@ -73,7 +73,7 @@ def test_a_switch_that_copies_or_adds_is_told_once():
 
 def test_it_is_left_out_without_switches_and_for_large_networks(monkeypatch):
     assert growth(parse_topology("torus:3x3")) is None
-    monkeypatch.setattr(growth_module, "MOST_NODES", 9)
+    monkeypatch.setattr(latency_module, "MOST_NODES", 9)
     assert growth(star(8)) is not None
     assert growth(star(9)) is None
 

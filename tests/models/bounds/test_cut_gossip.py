@@ -10,9 +10,9 @@ from tests.models.bounds.test_broadcast_growth import random_network
 from tests.sweep import for_each
 from tutti.experiments.registry import METHODS
 from tutti.models.bounds import BoundError, lower_bounds
+from tutti.models.bounds.bound import sentence
 from tutti.models.bounds.cut_gossip import cut_gossip_bound
-from tutti.models.bounds.latency import AlphaDistances
-from tutti.models.bounds.sentences import sentence
+from tutti.models.bounds.spreading import AlphaDistances
 from tutti.models.bounds.traffic import Traffic
 from tutti.schedules import Problem, collective
 from tutti.schedules.simulation.pipelining import best_slices

@@ -11,10 +11,9 @@ from tests.models.bounds.test_true_optima import LAST_DIGIT, OPTIMA, ROOTED
 from tests.models.networks import MICRO, network_of, times_of
 from tests.sweep import for_each
 from tutti.experiments.registry import METHODS
-from tutti.models.bounds import Bound, BoundError, bound_document, lower_bounds, report
-from tutti.models.bounds.multicast_price import bound as multicast_price
-from tutti.models.bounds.multicast_price.bound import multicast_price_bound
-from tutti.models.bounds.multicast_price.symmetry_classes import Views
+from tutti.models.bounds import Bound, BoundError, bound_document, lower_bounds, multicast_price, report
+from tutti.models.bounds.multicast_price import multicast_price_bound
+from tutti.models.bounds.symmetry_classes import Views
 from tutti.schedules import Problem, collective
 from tutti.schedules.simulation.simulate import simulate
 from tutti.topologies.errors import InputError

@@ -7,8 +7,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from tutti.models.bounds import lower_bounds
-from tutti.models.bounds import partition as module
+from tutti.models.bounds import bandwidth, lower_bounds
 from tutti.schedules import collective
 from tutti.schedules.collective import concurrent
 from tutti.topologies import InputError, Link, Topology
@@ -68,7 +67,7 @@ def test_of_a_network_too_large_to_ask_the_best_of_a_few_is_taken_and_says_so(mo
         [Link(a, b, Fraction(c)) for x, y, c in [(0, 1, 9), (1, 2, 1)] for a, b in ((x, y), (y, x))],
     )
     assert bound_of(path).value == 1  # {0, 1} and {2}: 2 transfers over 2 B/s
-    monkeypatch.setattr(module, "MOST_WORK", 0)
+    monkeypatch.setattr(bandwidth, "MOST_WORK", 0)
     bound = bound_of(path)
     assert (bound.value, bound.certificate["maximum"]) == (Fraction(4, 20), False)
 

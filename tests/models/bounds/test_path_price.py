@@ -10,10 +10,9 @@ import pytest
 from tests.models.bounds.test_true_optima import LAST_DIGIT, OPTIMA, ROOTED
 from tests.models.networks import MICRO, network_of, times_of
 from tests.sweep import for_each
-from tutti.models.bounds import Bound, BoundError, bound_document, lower_bounds, report
-from tutti.models.bounds.path_price import bound as path_price
-from tutti.models.bounds.path_price.bound import path_price_bound
-from tutti.models.bounds.path_price.commodities import RankPairs
+from tutti.models.bounds import Bound, BoundError, bound_document, lower_bounds, path_price, report
+from tutti.models.bounds.path_price import path_price_bound
+from tutti.models.bounds.symmetry_classes import RankPairs
 from tutti.schedules import Problem, collective
 from tutti.topologies import Link, Topology
 from tutti.topologies.errors import InputError

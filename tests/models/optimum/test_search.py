@@ -10,7 +10,7 @@ from tests.models.optimum.cases import exhaustive, exhaustive_over_routes, made,
 from tests.schedules.useless import useless_transfers
 from tests.sweep import for_each
 from tutti.models.optimum import TickLimits, TimedInstance, least_time
-from tutti.models.optimum.search import best_greedy
+from tutti.models.optimum.method import best_greedy
 from tutti.models.time_expanded import ChunkInstance
 from tutti.schedules import Problem, collective
 from tutti.schedules.schedule import Chunks, Clock, Schedule

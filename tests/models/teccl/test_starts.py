@@ -9,8 +9,8 @@ from tests.models.teccl.cases import METHOD, UNEVEN, epochs_of, made, problem
 from tutti.experiments.registry import METHODS
 from tutti.models.optimum import METHOD as OPTIMUM
 from tutti.models.teccl import METHOD as TECCL
-from tutti.models.teccl.epochs import finish_of
-from tutti.models.teccl.starts import StartSchedule, check_start, in_epochs, passes_on, shortest
+from tutti.models.teccl.epochs import finish_of, shortest
+from tutti.models.teccl.starts import StartSchedule, check_start, in_epochs, passes_on
 from tutti.schedules import Problem, collective
 from tutti.topologies import InputError, NoSchedule
 from tutti.topologies.text import parse_topology

@@ -29,11 +29,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from tutti.models.bounds.bound import ASKED_SECONDS, SECONDS, Bound
-from tutti.models.bounds.path_price.commodities import RankPairs
-from tutti.models.bounds.path_price.message_pricing import Asked, Most, TickNetwork, coefficients, violated
+from tutti.models.bounds.bound import ASKED_SECONDS, SECONDS, Bound, secant
+from tutti.models.bounds.message_pricing import Asked, Most, TickNetwork, coefficients, violated
+from tutti.models.bounds.symmetry_classes import RankPairs
 from tutti.models.solvers import HighsOptions, solve
-from tutti.models.solvers.rows import Rows, normalized, secant
+from tutti.models.solvers.compiled import Rows, normalized
 from tutti.schedules.collective import Collective
 from tutti.topologies.exact import NONE, BoolArray, FloatArray, Int64Array, json_number, offsets_of
 from tutti.topologies.graphs.shortest_paths import length_distances

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 from scipy.sparse import csr_array
 
-from tutti.models.allreduce.vertex import solve_exactly
+from tutti.models.allreduce.certificate import solve_exactly
 
 
 def test_rational_systems_are_solved_exactly():

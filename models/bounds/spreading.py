@@ -1,9 +1,11 @@
-"""The bound that counts messages: each holds a link for α, so what one rank has spreads link by link.
+r"""How far data can have come by a time: α-distances, and the ranks that messages can have reached.
 
-A rank with one port behind a switch that only forwards sends to one rank at a time, however near all are.
-This is the postal model (Bar-Noy and Kipnis, doi 10.1145/140901.140903), on any network. Switches that only
-forward and are joined by links are a *fabric* c; nodes at it receive data through it. X(u, t) is the most
-ranks that can have u's data within t, and R(c, u, t) the most nodes, u too, that can by c alone:
+`AlphaDistances` are the α's of shortest paths between ranks. `Growth` counts messages: each holds a link for
+α, so what one rank has spreads link by link. A rank with one port behind a switch that only forwards sends to
+one rank at a time, however near all are. This is the postal model (Bar-Noy and Kipnis, doi
+10.1145/140901.140903), on any network. Switches that only forward and are joined by links are a *fabric* c;
+nodes at it receive data through it. X(u, t) is the most ranks that can have u's data within t, and R(c, u, t)
+the most nodes, u too, that can by c alone:
 
     R(c, u, t) = min(nodes at c, 1 + Σ over links e = (u, w) into c, j ≥ 0 of R(c, w, t - (j + 1) α(e))).
     P(c, u, t) = Σ over s ≤ t of (R(c, u, s) - R(c, u, s - 1)) Y(c, t - s).
@@ -15,86 +17,67 @@ of its links e' = (w, w') instead of the sum. Y(c, t) is the largest X(v, t | c)
 c is left out of the sum: R has counted what it brings. A node that a link joins to u without such a switch
 receives u's data once. So it counts once, for the fastest link, as X(w, t | u), where u is left out.
 
-The first t at which X(u, t) is the number of ends of what starts at u is a bound; and so it is with links
-reversed, for all data that one end needs. Without such switches it is the distance, and left out. Proof:
-``docs/proofs.md``.
+The bounds ``broadcast_growth`` and ``cut_gossip`` count so. Proof: ``docs/proofs.md``, *broadcast_growth*.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from tutti.models.bounds.bound import SECONDS, Bound
-from tutti.models.bounds.latency import AlphaDistances
-from tutti.models.bounds.traffic import Traffic
 from tutti.topologies.components import components
-from tutti.topologies.exact import BoolArray, Int32Array, Int64Array, json_number
+from tutti.topologies.exact import BoolArray, Int32Array, Int64Array
+from tutti.topologies.graphs.shortest_paths import alpha_distances
 from tutti.topologies.topology import Topology
+from tutti.topologies.transforms import transpose
 
-MOST_NODES = 2048
-"""Largest number of nodes: every pair of them counts here. There is no bound for larger networks."""
-MOST_LINKS = 2**17
-"""Largest number of links of a network that gets this bound."""
-MOST_GROUPS = 4
-"""Largest number of groups that are tried; those of one collective are mostly equal."""
+BLOCK_CELLS = 2**24
+"""Largest number of distances held in memory at a time."""
 DISTANCE_TICKS = 64
 """Largest number of ticks in the largest α-distance; each α is rounded down to ticks."""
 MOST_TICKS = 512
 """Largest number of ticks that the search counts; a rank that is not reached by then takes longer."""
 
 
-def broadcast_growth_bound(topology: Topology, traffic: Traffic, distances: AlphaDistances) -> Bound | None:
-    """Return the longest time in which one rank's data can reach all, or all data can reach one rank.
-
-    None where no switch only forwards, ranks are in several groups, or the network is too large. The
-    certificate has the rank, the direction (``out``: what it starts with, ``in``: what it ends with), how
-    many ranks that concerns, and the bound as a number of ticks.
+@dataclass(frozen=True, eq=False)
+class AlphaDistances:
+    """The α-distances between ranks, in blocks of rows where the whole matrix would need much memory.
 
     Parameters
     ----------
-    topology, traffic
-        The problem.
-    distances
-        The network's α-distances.
+    topology
+        The network.
     """
-    large = topology.num_nodes > MOST_NODES or topology.num_links > MOST_LINKS
-    if large or len(traffic.disjoint_groups) > 1 or not forwarding(topology).any():
-        return None
-    largest = sorted(range(len(traffic.members)), key=lambda group: -len(traffic.members[group]))
-    tick = Fraction(tick_of(distances), topology.alpha.denominator)
-    slowest, certificate = -1, dict[str, Any]()
-    for direction, way in (("out", traffic), ("in", traffic.reverse)):
-        for group in largest[:MOST_GROUPS]:
-            members, concerned = way.members[group], _concerned(way, group)
-            if len(members) < 2 or not len(concerned):
-                continue
-            ticks = Growth(topology, distances, members, direction == "out").ticks(concerned)
-            if ticks.max() > slowest:
-                slowest = int(ticks.max())
-                certificate = {
-                    "node": int(concerned[np.argmax(ticks)]),
-                    "direction": direction,
-                    "needed": len(members),
-                    "ticks": slowest,
-                    "tick": json_number(tick),
-                }
-    return Bound("broadcast_growth", slowest * tick, SECONDS, certificate) if certificate else None
 
+    topology: Topology
 
-def _concerned(traffic: Traffic, group: int) -> Int32Array:
-    """Return the members of a group whose data every other member needs."""
-    members = traffic.members[group]
-    joined = np.unique(np.stack([traffic.pairs.start, traffic.pairs.end], axis=1), axis=0)
-    ends = np.bincount(joined[:, 0], minlength=traffic.num_ranks)[members]
-    return members[
-        (traffic.spread[traffic.of_group[group]] > 0) | (traffic.both[group] > 0) | (ends == len(members) - 1)
-    ]
+    def blocks(self, *, towards: bool = False) -> Iterator[tuple[int, Int64Array]]:
+        """Yield blocks of rows: the first rank of each, and the distances from its ranks to every rank.
+
+        They are over the denominator of `topology.alpha`; with `towards`, those to the ranks of the block.
+        """
+        ranks = self.topology.num_ranks
+        if ranks**2 <= BLOCK_CELLS:
+            yield 0, self._all.T if towards else self._all
+            return
+        where = transpose(self.topology) if towards else self.topology
+        height = max(1, BLOCK_CELLS // self.topology.num_nodes)
+        for first in range(0, ranks, height):
+            rows = np.arange(first, min(first + height, ranks))
+            yield first, alpha_distances(where, rows)[:, :ranks]
+
+    @cached_property
+    def nodes(self) -> Int64Array:
+        """Shape (nodes, nodes): all distances, also of switches; `UNREACHABLE` where there is no path."""
+        return alpha_distances(self.topology)
+
+    @property
+    def _all(self) -> Int64Array:
+        ranks = self.topology.num_ranks
+        return self.nodes[:ranks, :ranks]
 
 
 def forwarding(topology: Topology) -> BoolArray:

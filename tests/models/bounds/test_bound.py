@@ -1,7 +1,7 @@
 """What a certificate proves, in words."""
 
+from tutti.models.bounds.bound import SENTENCES, sentence
 from tutti.models.bounds.check import PROOFS
-from tutti.models.bounds.sentences import SENTENCES, sentence
 from tutti.topologies.text import parse_topology
 
 
