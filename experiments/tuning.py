@@ -40,7 +40,7 @@ from tutti.schedules.method import Method, Problem
 from tutti.schedules.programs.formats import ProgramFormat
 from tutti.schedules.programs.moves import rounded
 from tutti.schedules.schedule import Schedule
-from tutti.schedules.simulation.pipelining import best_slices
+from tutti.schedules.simulation.simulate import best_slices
 from tutti.schedules.verify import verify
 from tutti.topologies.errors import InputError, TuttiError
 from tutti.topologies.exact import INT64_MAX, FloatArray, Int64Array
