@@ -30,10 +30,9 @@ import numpy as np
 
 from tutti.experiments.registry import find_method
 from tutti.experiments.runner.results import SCHEDULES, schedule_path
-from tutti.heuristics.nccl.constants import VERSION
 from tutti.heuristics.nccl.machine import NcclOptions
 from tutti.heuristics.nccl.method import METHOD, found, reckoned
-from tutti.heuristics.nccl.model import KINDS, NcclCluster, jumps
+from tutti.heuristics.nccl.model import KINDS, VERSION, NcclCluster, jumps
 from tutti.schedules.collective import Collective, Kind
 from tutti.schedules.files.schedule_file import read_schedule
 from tutti.schedules.method import Method, Problem
