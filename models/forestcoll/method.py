@@ -30,8 +30,7 @@ from tutti.models.forestcoll.multicast import TrafficTotals, multicast
 from tutti.models.forestcoll.schedule import forest_schedule
 from tutti.schedules.capabilities import Capabilities, Groups, Switches
 from tutti.schedules.collective import Collective, Kind
-from tutti.schedules.compose import compose_allreduce
-from tutti.schedules.estimates import shard_seconds
+from tutti.schedules.compose import compose_allreduce, shard_seconds
 from tutti.schedules.method import Method, Problem
 from tutti.schedules.reversal import reverse
 from tutti.schedules.schedule import Routes, Schedule
