@@ -43,12 +43,18 @@ from tutti.topologies.kernels import now
 from tutti.topologies.options import Choice, Options, Whole
 from tutti.topologies.topology import Topology
 from tutti.topologies.transforms import among, transpose
-from tutti.topologies.trees.forest import Forest, LogicalNetwork, align_trees, largest_height, mean_height
+from tutti.topologies.trees.forest import (
+    Forest,
+    LogicalNetwork,
+    align_trees,
+    largest_height,
+    mean_height,
+    tree_capacities,
+)
 from tutti.topologies.trees.packing import pack_trees
 from tutti.topologies.trees.packing_heuristic import grow_trees
 from tutti.topologies.trees.switch_removal import remove_switches
 from tutti.topologies.trees.switch_removal_heuristic import spread_switches
-from tutti.topologies.trees.tree_counts import tree_capacities
 
 KINDS = (Kind.ALLGATHER, Kind.REDUCE_SCATTER, Kind.ALLREDUCE, Kind.BROADCAST, Kind.REDUCE)
 AUTO, BINARY, NEWTON = "auto", "binary", "newton"
