@@ -33,9 +33,8 @@ import numpy as np
 from tutti.models.bounds.bound import SECONDS, Bound
 from tutti.models.bounds.latency import AlphaDistances
 from tutti.models.bounds.traffic import Traffic
-from tutti.topologies.components import components
 from tutti.topologies.exact import BoolArray, Int32Array, Int64Array, json_number
-from tutti.topologies.topology import Topology
+from tutti.topologies.topology import Topology, components
 
 MOST_NODES = 2048
 """Largest number of nodes: every pair of them counts here. There is no bound for larger networks."""

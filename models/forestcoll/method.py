@@ -34,14 +34,13 @@ from tutti.schedules.compose import compose_allreduce, shard_seconds
 from tutti.schedules.method import Method, Problem
 from tutti.schedules.reversal import reverse
 from tutti.schedules.schedule import Routes, Schedule
-from tutti.topologies.components import components
 from tutti.topologies.errors import InputError, NoSchedule
 from tutti.topologies.exact import Int64Array, Rationals
 from tutti.topologies.graphs.max_flow import FlowNetwork
 from tutti.topologies.graphs.shortest_paths import shortest_routes
 from tutti.topologies.kernels import now
 from tutti.topologies.options import Choice, Options, Whole
-from tutti.topologies.topology import Topology
+from tutti.topologies.topology import Topology, components
 from tutti.topologies.transforms import among, transpose
 from tutti.topologies.trees.forest import (
     Forest,

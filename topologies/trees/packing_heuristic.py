@@ -24,11 +24,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tutti.topologies.components import components
 from tutti.topologies.exact import Int32Array, Int64Array, summed_pairs
 from tutti.topologies.graphs.shortest_paths import UNREACHABLE, hops_from_each
 from tutti.topologies.kernels import kernel
-from tutti.topologies.topology import Neighbours
+from tutti.topologies.topology import Neighbours, components
 from tutti.topologies.trees.forest import Forest, LogicalNetwork, heights, sustains, trees_by_root
 from tutti.topologies.trees.tree_local_search import CapacitatedArcs, GrowingTrees, grow_widest, relieve
 

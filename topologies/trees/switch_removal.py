@@ -32,12 +32,11 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from tutti.topologies.components import components
 from tutti.topologies.errors import InputError, NoSchedule
 from tutti.topologies.exact import INT64_MAX, Int32Array, Int64Array
 from tutti.topologies.graphs.max_flow import MaxFlowMaker, arc_slots, push_flow
 from tutti.topologies.kernels import kernel
-from tutti.topologies.topology import Topology
+from tutti.topologies.topology import Topology, components
 from tutti.topologies.trees.forest import LogicalNetwork, sustains, trees_by_root
 from tutti.topologies.units import format_bandwidth
 

@@ -30,11 +30,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tutti.topologies.components import components
 from tutti.topologies.exact import NONE, Int32Array, Int64Array
 from tutti.topologies.graphs.shortest_paths import UNREACHABLE
 from tutti.topologies.kernels import kernel
-from tutti.topologies.topology import Neighbours, Topology, breadth_first
+from tutti.topologies.topology import Neighbours, Topology, breadth_first, components
 from tutti.topologies.trees.forest import LogicalNetwork, sustains, trees_by_root
 
 _MOST_CLASSES = 4
