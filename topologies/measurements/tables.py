@@ -101,7 +101,7 @@ def read_measurements(path: Path | str, *, in_place: bool = False) -> list[Measu
     """
     where = str(path)
     text = read_text(path, LIMITS.text)
-    if _is_nccl_json(text):
+    if text.lstrip("\ufeff \t\r\n").startswith("{"):
         return _nccl_json(text, where, in_place=in_place)
     lines = plain_lines(text)
     runs = [run for stream in streams(lines, _head_at) for run in _runs(stream)]
@@ -109,7 +109,7 @@ def read_measurements(path: Path | str, *, in_place: bool = False) -> list[Measu
     if in_place and not of_nccl:
         raise InputError(f"{where}: only the tables of nccl-tests have times in place")
     last = max((line.number for line in lines if line.text.strip()), default=0)
-    found = [series for run in of_nccl for series in _nccl_tables(run, where, in_place=in_place, last=last)]
+    found = [series for run in of_nccl for series in _NcclTestsReader(where, in_place).times(run, last)]
     if runs:
         return found + (_osu([_osu_table(run, where) for run in of_osu], where) if of_osu else [])
     if any("source" in line.text for line in lines[:1]):
@@ -234,36 +234,6 @@ def _nccl_starts(line: str) -> bool:
     return _NCCL_START.match(line.lstrip()) is not None
 
 
-def _nccl_tables(lines: list[LogLine], where: str, *, in_place: bool, last: int) -> list[MeasuredTimes]:
-    """Return the times of each table in the lines of one run or several.
-
-    Parameters
-    ----------
-    lines
-        The lines, without tags.
-    where
-        The file, for errors.
-    in_place
-        Whether to take the in-place times.
-    last
-        The number of the last line of the file, which may be cut off.
-
-    Raises
-    ------
-    InputError
-        If no table has a row, the last row is cut off, or the times are those of the CPU.
-    """
-    reader = _NcclTestsReader(where, in_place)
-    for line in lines:
-        try:
-            reader.read(line.text.strip(), f"{where}, line {line.number}")
-        except _Torn as error:
-            if line.number == last:
-                raise InputError(str(error)) from None
-            reader.tables[-1].rows.bad.append(error)
-    return reader.series()
-
-
 class _Torn(InputError):
     """A row of a table that is torn."""
 
@@ -278,6 +248,24 @@ class _NcclTestsReader:
         self.test, self.named, self.inside, self.begun = "", False, False, ""
         self.ranks: list[int] = []
         self.head: list[str] = []
+
+    def times(self, lines: list[LogLine], last: int) -> list[MeasuredTimes]:
+        """Return the times of each table in the lines of one run or several, without tags.
+
+        Raises
+        ------
+        InputError
+            If no table has a row, the times are those of the CPU, or the row in the `last` line of the file
+            is cut off.
+        """
+        for line in lines:
+            try:
+                self.read(line.text.strip(), f"{self.where}, line {line.number}")
+            except _Torn as error:
+                if line.number == last:
+                    raise InputError(str(error)) from None
+                self.tables[-1].rows.bad.append(error)
+        return self.series()
 
     def read(self, text: str, place: str) -> None:
         """Read a line.
@@ -367,11 +355,6 @@ def _add_nccl_row(table: _NcclTable, head: list[str], words: list[str], place: s
     table.add((size, values[0], values[1], values[2]), place)
     table.redops.add(named.get("redop", "none"))
     table.roots.add(named.get("root", "-1"))
-
-
-def _is_nccl_json(text: str) -> bool:
-    """Whether a text looks like the JSON of nccl-tests."""
-    return text.lstrip("\ufeff \t\r\n").startswith("{")
 
 
 def _nccl_json(text: str, where: str, *, in_place: bool) -> list[MeasuredTimes]:
