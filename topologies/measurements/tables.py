@@ -102,7 +102,7 @@ def read_measurements(path: Path | str, *, in_place: bool = False) -> list[Measu
     where = str(path)
     text = read_text(path, LIMITS.text)
     if text.lstrip("\ufeff \t\r\n").startswith("{"):
-        return _nccl_json(text, where, in_place=in_place)
+        return _NcclTestsReader(where, in_place).times_of_json(text)
     lines = plain_lines(text)
     runs = [run for stream in streams(lines, _head_at) for run in _runs(stream)]
     of_nccl, of_osu = ([run for run in runs if _is_osu(run) == osu] for osu in (False, True))
@@ -318,6 +318,31 @@ class _NcclTestsReader:
             full[0].notes.append(f"{empty} tables have a head but no row, and are left out")
         return [table.series() for table in full]
 
+    def times_of_json(self, text: str) -> list[MeasuredTimes]:
+        """Return the times in a file that ``-J`` wrote.
+
+        Raises
+        ------
+        InputError
+            If it is no such file.
+        """
+        document = exact_json(text.removeprefix("\ufeff"), self.where, "file of nccl-tests")
+        results = document.get("results") if isinstance(document, Mapping) else None
+        if not isinstance(results, list):
+            raise InputError(f"{self.where}: JSON, but not what nccl-tests -J writes: no list 'results'")
+        command = document.get("args")
+        match = _NCCL_TEST.search(str(command[0])) if isinstance(command, list) and command else None
+        config = document.get("config")
+        devices = config.get("devices") if isinstance(config, Mapping) else None
+        table = _NcclTable(self.where, self.in_place, match[1] if match else "", ended=True)
+        table.ranks = list(range(len(devices))) if isinstance(devices, list) else []
+        for index, result in enumerate(results):
+            try:
+                _add_nccl_result(table, result, f"{self.where}: results[{index}]")
+            except InputError as error:
+                table.rows.bad.append(error)
+        return [table.series()]
+
 
 def _time_column(head: list[str], place: str, *, in_place: bool) -> int:
     """Return the number of the column with the time."""
@@ -355,32 +380,6 @@ def _add_nccl_row(table: _NcclTable, head: list[str], words: list[str], place: s
     table.add((size, values[0], values[1], values[2]), place)
     table.redops.add(named.get("redop", "none"))
     table.roots.add(named.get("root", "-1"))
-
-
-def _nccl_json(text: str, where: str, *, in_place: bool) -> list[MeasuredTimes]:
-    """Return the times in a file that ``-J`` wrote.
-
-    Raises
-    ------
-    InputError
-        If it is no such file.
-    """
-    document = exact_json(text.removeprefix("\ufeff"), where, "file of nccl-tests")
-    results = document.get("results") if isinstance(document, Mapping) else None
-    if not isinstance(results, list):
-        raise InputError(f"{where}: JSON, but not what nccl-tests -J writes: no list 'results'")
-    command = document.get("args")
-    match = _NCCL_TEST.search(str(command[0])) if isinstance(command, list) and command else None
-    config = document.get("config")
-    devices = config.get("devices") if isinstance(config, Mapping) else None
-    table = _NcclTable(where, in_place, match[1] if match else "", ended=True)
-    table.ranks = list(range(len(devices))) if isinstance(devices, list) else []
-    for index, result in enumerate(results):
-        try:
-            _add_nccl_result(table, result, f"{where}: results[{index}]")
-        except InputError as error:
-            table.rows.bad.append(error)
-    return [table.series()]
 
 
 def _add_nccl_result(table: _NcclTable, result: Any, place: str) -> None:
