@@ -81,7 +81,8 @@ def _compile_methods(names: Sequence[str], networks: Sequence[str] = NETWORKS, l
     """Run methods, verify and simulate their schedules, and lower them if asked to."""
     for text, kind, name in product(networks, (*BY_ALLGATHER, Kind.ALL_TO_ALL), names):
         topology, method = parse_topology(text), METHODS[name]
-        problem, options = Problem(topology, collective(kind, topology.num_ranks), SIZE), limited(method.options(), 0.2)
+        problem = Problem(topology, collective(kind, topology.num_ranks), SIZE)
+        options = limited(method.options(), 0.2)
         if not method.refusal(problem, options):
             schedule = method.synthesize(problem, options, np.random.default_rng(0))
             _use(schedule)

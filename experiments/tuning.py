@@ -30,17 +30,16 @@ import numpy as np
 
 from tutti.experiments.registry import find_method
 from tutti.experiments.runner.results import SCHEDULES, schedule_path
-from tutti.heuristics.nccl.constants import VERSION
 from tutti.heuristics.nccl.machine import NcclOptions
 from tutti.heuristics.nccl.method import METHOD, found, reckoned
-from tutti.heuristics.nccl.model import KINDS, NcclCluster, jumps
+from tutti.heuristics.nccl.model import KINDS, VERSION, NcclCluster, jumps
 from tutti.schedules.collective import Collective, Kind
 from tutti.schedules.files.schedule_file import read_schedule
 from tutti.schedules.method import Method, Problem
 from tutti.schedules.programs.formats import ProgramFormat
 from tutti.schedules.programs.moves import rounded
 from tutti.schedules.schedule import Schedule
-from tutti.schedules.simulation.pipelining import best_slices
+from tutti.schedules.simulation.simulate import best_slices
 from tutti.schedules.verify import verify
 from tutti.topologies.errors import InputError, TuttiError
 from tutti.topologies.exact import INT64_MAX, FloatArray, Int64Array

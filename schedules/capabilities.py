@@ -13,9 +13,8 @@ from itertools import chain
 import numpy as np
 
 from tutti.schedules.collective import KINDS, Collective, Kind
-from tutti.topologies.components import components
 from tutti.topologies.graphs.grid_structure import Grid, LineKind, grid_of, hosts_of, uneven_hosts
-from tutti.topologies.topology import Topology
+from tutti.topologies.topology import Topology, components
 from tutti.topologies.units import format_bandwidth
 
 

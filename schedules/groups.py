@@ -42,8 +42,7 @@ from tutti.schedules.schedule import (
     joined_counts,
     step_numbers,
 )
-from tutti.schedules.simulation.pipelining import best_slices
-from tutti.schedules.simulation.simulate import SimulationOptions, simulate
+from tutti.schedules.simulation.simulate import SimulationOptions, best_slices, simulate
 from tutti.schedules.verify import VerificationError, verify
 from tutti.topologies.errors import InputError, NoSchedule, TuttiError, Unsupported
 from tutti.topologies.exact import INT64_MAX, FloatArray, Int64Array, entries_of, frozen

@@ -373,7 +373,7 @@ class Schedule:
 
     def messages(self, size: Fraction | int | str) -> pd.DataFrame:
         """Return a data frame of messages at a size: which link each holds, from when to when, in seconds."""
-        return resolve_name("tutti.schedules.simulation.pipelining:message_frame")(self, size)
+        return resolve_name("tutti.schedules.simulation.simulate:message_frame")(self, size)
 
 
 def joined_counts(parts: Sequence[Schedule]) -> Int32Array | None:

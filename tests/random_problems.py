@@ -28,7 +28,7 @@ from tutti.schedules import KINDS, Problem, Schedule, groups
 from tutti.schedules.capabilities import Groups, Shape
 from tutti.schedules.collective import Collective, Kind, collective, concurrent
 from tutti.schedules.method import Method
-from tutti.schedules.simulation.pipelining import best_slices
+from tutti.schedules.simulation.simulate import best_slices
 from tutti.schedules.verify import VerificationError, verify
 from tutti.topologies import InputError, Link, NoSchedule, Topology, Unsupported, parse_topology
 from tutti.topologies.errors import TuttiError

@@ -13,10 +13,9 @@ from fractions import Fraction
 import numpy as np
 
 from tutti.topologies.assembly import check_size
-from tutti.topologies.components import components
 from tutti.topologies.errors import Disconnected, InputError, listed
 from tutti.topologies.exact import INT64_MAX, BoolArray, Int64Array, Rationals, frozen
-from tutti.topologies.topology import Topology
+from tutti.topologies.topology import Topology, components
 
 
 def transpose(topology: Topology) -> Topology:

@@ -36,8 +36,8 @@ from tutti.schedules.programs.msccl.files import depth_of, judge_algo
 from tutti.schedules.programs.msccl.flavours import MSCCL, RCCL
 from tutti.schedules.programs.msccl.lint import Finding, lint
 from tutti.schedules.programs.msccl.reader import parse_algo
-from tutti.schedules.programs.mscclpp.names import LIMITS
 from tutti.schedules.programs.mscclpp.reader import is_plan, read_plan
+from tutti.schedules.programs.mscclpp.runtime import LIMITS
 from tutti.schedules.programs.program import Program
 from tutti.schedules.programs.raising import implied_network, to_schedule
 from tutti.schedules.schedule import Schedule

@@ -27,7 +27,7 @@ from tutti.experiments.runner.tasks import Stopwatch, synthesize_best
 from tutti.schedules.files.rounds import round_cost
 from tutti.schedules.files.schedule_file import check_target, is_round_file, read_schedule
 from tutti.schedules.method import Method, Problem, first_seeds, only_seed
-from tutti.schedules.simulation.pipelining import best_slices
+from tutti.schedules.simulation.simulate import best_slices
 from tutti.schedules.verify import verify
 from tutti.topologies.errors import InputError, Interrupted
 from tutti.topologies.exact import json_number

@@ -36,7 +36,7 @@ from tutti.schedules.compose import from_allgather
 from tutti.schedules.groups import by_groups, limited, parts_of, together
 from tutti.schedules.method import Method, Problem
 from tutti.schedules.schedule import Schedule
-from tutti.schedules.simulation.pipelining import best_slices
+from tutti.schedules.simulation.simulate import best_slices
 from tutti.schedules.verify import verify_answer
 from tutti.topologies.apart import Apart
 from tutti.topologies.errors import InputError, Interrupted, NoSchedule, TuttiError, Unsupported

@@ -21,7 +21,7 @@ from tutti.schedules.capabilities import Capabilities, Groups
 from tutti.schedules.collective import KINDS
 from tutti.schedules.method import Method, Problem
 from tutti.schedules.schedule import Schedule
-from tutti.schedules.simulation.pipelining import best_slices
+from tutti.schedules.simulation.simulate import best_slices
 from tutti.topologies.errors import InputError, NoSchedule, Unsupported
 from tutti.topologies.kernels import now
 from tutti.topologies.options import Names

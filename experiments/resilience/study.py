@@ -31,8 +31,7 @@ from tutti.models.bounds import own_bounds
 from tutti.schedules.method import Method
 from tutti.schedules.repair import fastest_repair, rerouted
 from tutti.schedules.schedule import Schedule
-from tutti.schedules.simulation.pipelining import best_slices
-from tutti.schedules.simulation.simulate import SimulationOptions, simulate
+from tutti.schedules.simulation.simulate import SimulationOptions, best_slices, simulate
 from tutti.schedules.verify import verify
 from tutti.topologies.errors import Disconnected, InputError, NoSchedule, TuttiError, Unsupported
 from tutti.topologies.options import options_text

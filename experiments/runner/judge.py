@@ -1,7 +1,7 @@
 """The judgement of a verified schedule: exact cost, simulated time, and the gap to a proven bound.
 
-The time of a flow is that of its best pipelining (`schedules.simulation.pipelining`). The gap table compares
-the methods: one line for each network, collective and size.
+The time of a flow is that of its best number of slices (`schedules.simulation.simulate.best_slices`). The gap
+table compares the methods: one line for each network, collective and size.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from tutti.models.bounds.traffic import Traffic
 from tutti.schedules.collective import Collective
 from tutti.schedules.cost import step_cost, total_cost
 from tutti.schedules.schedule import Clock, Schedule
-from tutti.schedules.simulation.pipelining import best_slices
-from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.simulation.simulate import best_slices, simulate
 from tutti.topologies.errors import TuttiError
 from tutti.topologies.exact import ROUNDING
 from tutti.topologies.topology import Topology

@@ -22,7 +22,7 @@ from tutti.models.solvers.solving import watching
 from tutti.schedules.collective import Collective
 from tutti.schedules.method import Method, Problem
 from tutti.schedules.schedule import Schedule
-from tutti.schedules.simulation.pipelining import best_slices
+from tutti.schedules.simulation.simulate import best_slices
 from tutti.schedules.verify import verify_answer
 from tutti.topologies.errors import InputError, Interrupted, TuttiError
 from tutti.topologies.kernels import COMPILATION, counted

@@ -41,8 +41,7 @@ from tutti.schedules.programs.interpreter import judge
 from tutti.schedules.programs.mscclpp.reader import is_plan
 from tutti.schedules.programs.raising import implied_network, to_schedule
 from tutti.schedules.schedule import Clock, Schedule
-from tutti.schedules.simulation.pipelining import best_slices
-from tutti.schedules.simulation.simulate import SimulationOptions, watch
+from tutti.schedules.simulation.simulate import SimulationOptions, best_slices, watch
 from tutti.schedules.verify import verify
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import FloatArray, Int64Array

@@ -24,7 +24,7 @@ from tutti.schedules.byte_matrix import ByteMatrix
 from tutti.schedules.collective import KINDS, collective
 from tutti.schedules.method import Problem
 from tutti.schedules.schedule import Schedule
-from tutti.schedules.simulation.pipelining import best_slices
+from tutti.schedules.simulation.simulate import best_slices
 from tutti.topologies.errors import InputError
 from tutti.topologies.graphs.shortest_paths import shortest_routes
 from tutti.topologies.options import Choice, Number, Options, Whole, build_options

@@ -14,12 +14,11 @@ from tutti.schedules.capabilities import Capabilities, Groups, Shape
 from tutti.schedules.collective import Kind
 from tutti.schedules.method import Method, Problem
 from tutti.schedules.schedule import Chunks, Schedule
-from tutti.topologies.components import components
 from tutti.topologies.exact import INT64_MAX, BoolArray, FloatArray, Int32Array, Int64Array
 from tutti.topologies.graphs.grid_structure import Hosts
 from tutti.topologies.graphs.shortest_paths import shortest_routes
 from tutti.topologies.options import Number, Options
-from tutti.topologies.topology import Topology
+from tutti.topologies.topology import Topology, components
 
 
 class Fabric(NamedTuple):

@@ -29,8 +29,7 @@ from tutti.heuristics.classic.steps import (
 )
 from tutti.schedules.capabilities import Capabilities, Groups
 from tutti.schedules.collective import Kind
-from tutti.schedules.compose import BY_ALLGATHER, from_allgather
-from tutti.schedules.estimates import seconds_by_allgathers
+from tutti.schedules.compose import BY_ALLGATHER, from_allgather, seconds_by_allgathers
 from tutti.schedules.method import Method, Problem
 from tutti.schedules.schedule import Schedule
 from tutti.topologies.options import Options, Whole

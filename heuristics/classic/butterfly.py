@@ -22,8 +22,7 @@ from tutti.heuristics.classic.steps import (
     schedule_of_steps,
 )
 from tutti.schedules.collective import Kind
-from tutti.schedules.compose import from_allgather
-from tutti.schedules.estimates import seconds_by_allgathers
+from tutti.schedules.compose import from_allgather, seconds_by_allgathers
 from tutti.schedules.method import Method, Problem
 from tutti.schedules.schedule import Schedule
 from tutti.topologies.exact import Int64Array

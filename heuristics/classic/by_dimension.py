@@ -44,8 +44,7 @@ from tutti.heuristics.classic.butterfly import doubling, xor_partners
 from tutti.heuristics.classic.steps import StepTransfers, check_allgathers, schedule_of_steps
 from tutti.heuristics.hosts import HostOptions, with_note_on_hosts
 from tutti.schedules.capabilities import Capabilities, Groups, Shape
-from tutti.schedules.compose import BY_ALLGATHER, from_allgather
-from tutti.schedules.estimates import seconds_by_allgathers
+from tutti.schedules.compose import BY_ALLGATHER, from_allgather, seconds_by_allgathers
 from tutti.schedules.method import Method, NoOptions, Problem
 from tutti.schedules.schedule import Schedule
 from tutti.topologies.exact import Int64Array

@@ -1,7 +1,7 @@
 """NCCL's choice of algorithm and protocol, by the model of its version 2.30.7, and its schedule.
 
-Read `constants` and `model` first (the numbers, and the times that follow from them), then `machine` (the
-GPUs and channels that NCCL would find in a network) and `method` (the order of ranks in each).
+Read `model` first (NCCL's numbers, and the times that follow from them), then `machine` (the GPUs and
+channels that NCCL would find in a network) and `method` (the order of ranks in each).
 """
 
 from tutti.heuristics.nccl.machine import NcclOptions

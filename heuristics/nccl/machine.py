@@ -20,8 +20,15 @@ from typing import Annotated, ClassVar, NamedTuple
 import numpy as np
 
 from tutti.heuristics.hosts import HostOptions
-from tutti.heuristics.nccl.constants import GENERATIONS, POSTING, PROTOCOLS, Algorithm, Generation
-from tutti.heuristics.nccl.model import Channels, NcclCluster
+from tutti.heuristics.nccl.model import (
+    GENERATIONS,
+    POSTING,
+    PROTOCOLS,
+    Algorithm,
+    Channels,
+    Generation,
+    NcclCluster,
+)
 from tutti.topologies.exact import BoolArray, FloatArray, Int64Array
 from tutti.topologies.graphs.grid_structure import Hosts
 from tutti.topologies.options import Choice, Number, Whole

@@ -26,9 +26,8 @@ from tutti.heuristics.classic.pat import METHOD as PAT
 from tutti.heuristics.classic.ring import rings_allgather
 from tutti.heuristics.classic.steps import check_allgathers
 from tutti.heuristics.hosts import hosts_for, with_note_on_hosts
-from tutti.heuristics.nccl.constants import VERSION, Algorithm
 from tutti.heuristics.nccl.machine import NcclOptions, cluster_of, switches_of_hosts
-from tutti.heuristics.nccl.model import KINDS, Estimate, NcclCluster, estimates
+from tutti.heuristics.nccl.model import KINDS, VERSION, Algorithm, Estimate, NcclCluster, estimates
 from tutti.heuristics.trees.nccl_like import AUTOMATIC, chained_trees
 from tutti.heuristics.trees.pipelined_trees import pipelined_trees
 from tutti.heuristics.trees.sharp import over_switches

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tutti.heuristics.refine.plan import TUNING, Parcels, Roads, TransferSequence
-from tutti.heuristics.rounds.routes import single_messages
+from tutti.heuristics.rounds.slots import single_messages
 from tutti.schedules.collective import Kind
 from tutti.schedules.list_scheduling import in_messages
 from tutti.schedules.method import Problem

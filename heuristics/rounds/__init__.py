@@ -2,7 +2,7 @@
 
 Read `slots` first: the search for messages by which all ranks have all data in the fewest α. `loads` chooses
 the messages of each datum. `vertex_transitive` does both together, with bytes, where all ranks have the same
-view; an allreduce in one shot is there, too. `method` uses them. Routes and symmetries are those of `routes`.
+view; an allreduce in one shot is there, too. `method` uses them. Routes and symmetries are those of `slots`.
 """
 
 from tutti.heuristics.rounds.method import METHOD, RoundsOptions

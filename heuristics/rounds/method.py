@@ -21,8 +21,8 @@ from typing import Annotated, ClassVar, NamedTuple, TypeVar
 import numpy as np
 
 from tutti.heuristics.rounds.loads import loaded, wanted_of
-from tutti.heuristics.rounds.routes import MessageRoutes, translations
 from tutti.heuristics.rounds.slots import (
+    MessageRoutes,
     RoundMessages,
     Slots,
     Use,
@@ -31,6 +31,7 @@ from tutti.heuristics.rounds.slots import (
     messages_in,
     moments,
     search,
+    translations,
 )
 from tutti.heuristics.rounds.vertex_transitive import TUNING as ALIKE
 from tutti.heuristics.rounds.vertex_transitive import VertexTransitiveNetwork

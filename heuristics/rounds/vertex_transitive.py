@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tutti.heuristics.rounds.loads import chunks_of
-from tutti.heuristics.rounds.routes import single_messages
+from tutti.heuristics.rounds.slots import single_messages
 from tutti.heuristics.tacos.bitsets import WORD_BITS, bit, first_element
 from tutti.schedules.collective import Collective
 from tutti.schedules.message_durations import tick_of

@@ -40,8 +40,7 @@ from tutti.heuristics.tacos.options import AUTO, SAMPLED, SCARCEST, TUNING, Taco
 from tutti.heuristics.tacos.round_state import threads_for
 from tutti.schedules.capabilities import Capabilities
 from tutti.schedules.collective import EVERYONE, Collective, Kind
-from tutti.schedules.compose import BY_ALLGATHER, compose_allreduce, from_allgather
-from tutti.schedules.estimates import shard_seconds
+from tutti.schedules.compose import BY_ALLGATHER, compose_allreduce, from_allgather, shard_seconds
 from tutti.schedules.groups import together
 from tutti.schedules.message_durations import sizes_of, tick_of
 from tutti.schedules.method import Method, Problem

@@ -37,10 +37,9 @@ from tutti.topologies.graphs.max_flow import DinicNetwork
 from tutti.topologies.options import Options, Whole
 from tutti.topologies.topology import Topology
 from tutti.topologies.transforms import transpose
-from tutti.topologies.trees.forest import LogicalNetwork, largest_height, mean_height
+from tutti.topologies.trees.forest import LogicalNetwork, largest_height, mean_height, tree_capacities
 from tutti.topologies.trees.packing import pack_trees
 from tutti.topologies.trees.switch_removal import remove_switches
-from tutti.topologies.trees.tree_counts import tree_capacities
 
 
 def broadcast_rate(topology: Topology, root: int) -> Fraction:
@@ -113,7 +112,7 @@ def best_broadcast(topology: Topology, root: int) -> Broadcast:
     Raises
     ------
     NoSchedule
-        If the trees are more than `topologies.trees.tree_counts` allows.
+        If the trees are more than `topologies.trees.forest` allows.
     """
     weights = [int(rank == root) for rank in range(topology.num_ranks)]
     try:
@@ -163,7 +162,7 @@ def synthesize(problem: Problem, options: BlinkOptions, rng: np.random.Generator
     Unsupported
         As `METHOD.supports`.
     NoSchedule
-        If a packing needs more trees than `topologies.trees.tree_counts` allows.
+        If a packing needs more trees than `topologies.trees.forest` allows.
     """
     METHOD.supports(problem, options)
     topology, what = problem.topology, problem.collective

@@ -35,8 +35,7 @@ import numpy as np
 
 from tutti.heuristics.classic.steps import check_allgathers
 from tutti.schedules.capabilities import Capabilities, Groups
-from tutti.schedules.compose import BY_ALLGATHER, from_allgather
-from tutti.schedules.estimates import shard_seconds
+from tutti.schedules.compose import BY_ALLGATHER, from_allgather, shard_seconds
 from tutti.schedules.method import Method, Problem
 from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule
 from tutti.topologies.exact import BoolArray, Int32Array, Int64Array

@@ -20,8 +20,7 @@ from tutti.schedules.cost import congestion
 from tutti.schedules.intervals import CutLine, line_width
 from tutti.schedules.method import Method, Problem
 from tutti.schedules.schedule import Chunks, Schedule
-from tutti.schedules.simulation.pipelining import TUNING
-from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.simulation.simulate import SLICING, simulate
 from tutti.topologies.exact import Int32Array, Int64Array
 from tutti.topologies.trees.forest import depths
 
@@ -46,7 +45,7 @@ def best_slices(problem: Problem, parents: Int32Array) -> int:
     best, slices, least = 1, 1, math.inf
     halves = 2 if problem.collective.kind is Kind.ALLREDUCE else 1  # up and down the tree
     most = min(MOST_SLICES, max(1, MOST_TRIED // (halves * parents.size)))
-    while problem.size is not None and slices <= min(most, best << TUNING.patience):
+    while problem.size is not None and slices <= min(most, best << SLICING.patience):
         time = simulate(_alone(problem, parents, slices), problem.size).time
         if time < least:
             best, least = slices, time

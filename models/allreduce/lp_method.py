@@ -38,7 +38,7 @@ from tutti.models.solvers.options import LEAST_SECONDS
 from tutti.schedules.capabilities import Capabilities, Groups
 from tutti.schedules.collective import Kind
 from tutti.schedules.cost import congestion
-from tutti.schedules.list_scheduling.piece_counts import sliced_seconds
+from tutti.schedules.list_scheduling.pieces import sliced_seconds
 from tutti.schedules.method import Method, Problem
 from tutti.schedules.schedule import Schedule
 from tutti.schedules.simulation.simulate import simulate

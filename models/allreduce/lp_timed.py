@@ -31,8 +31,7 @@ import numpy as np
 
 from tutti.models.allreduce.cuts import Arcs
 from tutti.models.allreduce.trees import HalfTrees
-from tutti.schedules.list_scheduling.piece_counts import FINE, cut, improved
-from tutti.schedules.list_scheduling.trees import PieceSchedule, TreePairs, TreePipeline
+from tutti.schedules.list_scheduling.pieces import FINE, PieceSchedule, TreePairs, TreePipeline, cut, improved
 from tutti.schedules.message_durations import FarApartError, check_reach
 from tutti.schedules.method import Problem
 from tutti.schedules.schedule import Schedule

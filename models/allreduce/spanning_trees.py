@@ -39,11 +39,10 @@ from tutti.topologies.graphs.shortest_paths import hops_from_each
 from tutti.topologies.graphs.strength import Graph, connected, orient, strength, undirected
 from tutti.topologies.kernels import kernel
 from tutti.topologies.topology import Neighbours, Topology
-from tutti.topologies.trees.forest import Forest, LogicalNetwork, depths, mean_height
+from tutti.topologies.trees.forest import Forest, LogicalNetwork, depths, mean_height, tree_capacities
 from tutti.topologies.trees.packing import pack_counts
 from tutti.topologies.trees.switch_removal import remove_switches
 from tutti.topologies.trees.switch_removal_heuristic import spread_switches
-from tutti.topologies.trees.tree_counts import tree_capacities
 
 MOST_EXACT = 3 * 10**8
 """Most nodes squared times trees for an exact packing unasked. A 40x40 mesh has 2 x 10^8 and takes 12 s. With
@@ -86,7 +85,7 @@ def tree_network(topology: Topology) -> TreeNetwork | None:
     Raises
     ------
     InputError
-        If there are switches and their removal needs more trees than `topologies.trees.tree_counts` allows.
+        If there are switches and their removal needs more trees than `topologies.trees.forest` allows.
 
     Examples
     --------

@@ -23,7 +23,7 @@ from tutti.models.allreduce.trees_timed import can_be_timed, rounds_are_worth_it
 from tutti.schedules.capabilities import Capabilities, Groups, Switches
 from tutti.schedules.collective import Collective, Kind
 from tutti.schedules.intervals import interval_schedule, line_width, tree_transfers
-from tutti.schedules.list_scheduling.piece_counts import sliced_seconds
+from tutti.schedules.list_scheduling.pieces import sliced_seconds
 from tutti.schedules.message_durations import FarApartError
 from tutti.schedules.method import Method, Problem
 from tutti.schedules.schedule import Routes, Schedule

@@ -39,12 +39,15 @@ import numpy as np
 
 from tutti.models.allreduce.spanning_trees import Packing, TreeNetwork
 from tutti.schedules.list_scheduling.kernel import Sending, TimedRoutes, earliest_starts
-from tutti.schedules.list_scheduling.piece_counts import FINE, Pieces, cut, improved
-from tutti.schedules.list_scheduling.trees import (
+from tutti.schedules.list_scheduling.pieces import (
+    FINE,
+    Pieces,
     PieceSchedule,
     TreePairs,
     TreePipeline,
+    cut,
     forward_backward,
+    improved,
     tree_transfers,
 )
 from tutti.schedules.message_durations import Durations, check_reach, link_ticks

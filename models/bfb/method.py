@@ -21,8 +21,7 @@ from tutti.models.solvers import Feature, find_backend, known_solvers
 from tutti.models.solvers.registry import refuse_too_large, seconds_for
 from tutti.schedules.capabilities import Capabilities, Groups, Switches
 from tutti.schedules.collective import Kind
-from tutti.schedules.compose import BY_ALLGATHER, from_allgather
-from tutti.schedules.estimates import seconds_by_allgathers
+from tutti.schedules.compose import BY_ALLGATHER, from_allgather, seconds_by_allgathers
 from tutti.schedules.method import Method, Problem
 from tutti.schedules.schedule import Schedule
 from tutti.topologies.errors import InputError, NoSchedule, suggestion

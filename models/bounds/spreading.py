@@ -28,10 +28,9 @@ from functools import cached_property
 
 import numpy as np
 
-from tutti.topologies.components import components
 from tutti.topologies.exact import BoolArray, Int32Array, Int64Array
 from tutti.topologies.graphs.shortest_paths import alpha_distances
-from tutti.topologies.topology import Topology
+from tutti.topologies.topology import Topology, components
 from tutti.topologies.transforms import transpose
 
 BLOCK_CELLS = 2**24

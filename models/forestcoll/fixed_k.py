@@ -34,7 +34,7 @@ from tutti.topologies.errors import NoSchedule
 from tutti.topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, Rationals
 from tutti.topologies.graphs.max_flow import DinicNetwork, FlowNetwork, fed_network
 from tutti.topologies.topology import Topology
-from tutti.topologies.trees.tree_counts import MOST_TREES, sustains, trees_by_root
+from tutti.topologies.trees.forest import MOST_TREES, sustains, trees_by_root
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +114,7 @@ class FixedK:
     Parameters
     ----------
     k
-        Trees a root (times its weight, see `topologies.trees.tree_counts.trees_by_root`).
+        Trees a root (times its weight, see `topologies.trees.forest.trees_by_root`).
     ratio
         1/x in s/B, comparable with the bottleneck cut's 1/x*: U*/k with weights 1.
     capacity
@@ -139,7 +139,7 @@ def fixed_k_ratio(
     topology
         The network.
     k
-        1 to `topologies.trees.tree_counts.MOST_TREES`.
+        1 to `topologies.trees.forest.MOST_TREES`.
     weights
         As `models.bounds.bottleneck_cut.bottleneck_cut`; default 1 each.
     search
@@ -150,7 +150,7 @@ def fixed_k_ratio(
     InputError
         If k or the weights are out of range.
     NoSchedule
-        If a root would have more than `topologies.trees.tree_counts.MOST_TREES` trees, or a link more than
+        If a root would have more than `topologies.trees.forest.MOST_TREES` trees, or a link more than
         fit 64 bits.
     """
     shares = Rationals.of([1] * topology.num_ranks if weights is None else weights)

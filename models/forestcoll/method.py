@@ -30,26 +30,30 @@ from tutti.models.forestcoll.multicast import TrafficTotals, multicast
 from tutti.models.forestcoll.schedule import forest_schedule
 from tutti.schedules.capabilities import Capabilities, Groups, Switches
 from tutti.schedules.collective import Collective, Kind
-from tutti.schedules.compose import compose_allreduce
-from tutti.schedules.estimates import shard_seconds
+from tutti.schedules.compose import compose_allreduce, shard_seconds
 from tutti.schedules.method import Method, Problem
 from tutti.schedules.reversal import reverse
 from tutti.schedules.schedule import Routes, Schedule
-from tutti.topologies.components import components
 from tutti.topologies.errors import InputError, NoSchedule
 from tutti.topologies.exact import Int64Array, Rationals
 from tutti.topologies.graphs.max_flow import FlowNetwork
 from tutti.topologies.graphs.shortest_paths import shortest_routes
 from tutti.topologies.kernels import now
 from tutti.topologies.options import Choice, Options, Whole
-from tutti.topologies.topology import Topology
+from tutti.topologies.topology import Topology, components
 from tutti.topologies.transforms import among, transpose
-from tutti.topologies.trees.forest import Forest, LogicalNetwork, align_trees, largest_height, mean_height
+from tutti.topologies.trees.forest import (
+    Forest,
+    LogicalNetwork,
+    align_trees,
+    largest_height,
+    mean_height,
+    tree_capacities,
+)
 from tutti.topologies.trees.packing import pack_trees
 from tutti.topologies.trees.packing_heuristic import grow_trees
 from tutti.topologies.trees.switch_removal import remove_switches
 from tutti.topologies.trees.switch_removal_heuristic import spread_switches
-from tutti.topologies.trees.tree_counts import tree_capacities
 
 KINDS = (Kind.ALLGATHER, Kind.REDUCE_SCATTER, Kind.ALLREDUCE, Kind.BROADCAST, Kind.REDUCE)
 AUTO, BINARY, NEWTON = "auto", "binary", "newton"

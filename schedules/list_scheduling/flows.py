@@ -31,7 +31,7 @@ from tutti.schedules.list_scheduling.kernel import (
     earliest_starts,
     send,
 )
-from tutti.schedules.list_scheduling.piece_counts import improved
+from tutti.schedules.list_scheduling.pieces import improved
 from tutti.schedules.message_durations import Messages, transfer_ticks
 from tutti.schedules.reversal import reverse
 from tutti.schedules.schedule import Clock, Routes, Schedule

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.sweep import for_each
 from tutti.expansions import METHOD, predict
 from tutti.expansions.prediction import note_of
+from tutti.expansions.reversal import is_reverse_symmetric
 from tutti.experiments.cli import main
 from tutti.models.bfb import workloads
 from tutti.schedules import Problem, collective
@@ -27,7 +28,6 @@ from tutti.topologies.families.expressions import (
     Product,
     parse_notation,
 )
-from tutti.topologies.graphs.isomorphism import is_reverse_symmetric
 from tutti.topologies.graphs.shortest_paths import hop_distances
 
 

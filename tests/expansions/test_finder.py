@@ -12,13 +12,13 @@ import pytest
 from tests.sweep import for_each
 from tutti.expansions.finder import Candidate, Finder, bases, frontier
 from tutti.expansions.prediction import KNOWN, Prediction, bandwidth_factor, predict
+from tutti.expansions.reversal import is_reverse_symmetric
 from tutti.experiments.cli import main
 from tutti.models.bfb import workloads
 from tutti.models.bfb.counting import transitive_cost
 from tutti.schedules.cost import moore_optimal_steps
 from tutti.topologies import InputError, NoSchedule, parse_topology
 from tutti.topologies.families.expressions import Base, Both, parse_notation
-from tutti.topologies.graphs.isomorphism import is_reverse_symmetric
 from tutti.topologies.transforms import transpose
 
 REFERENCE = Path(__file__).parents[1] / "data" / "reference"

@@ -14,8 +14,7 @@ from tutti.models.bounds import lower_bounds
 from tutti.schedules import Problem, collective, concurrent
 from tutti.schedules.collective import grouped
 from tutti.schedules.groups import by_groups
-from tutti.schedules.simulation.pipelining import best_slices
-from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.simulation.simulate import best_slices, simulate
 from tutti.schedules.verify import verify
 from tutti.topologies import Unsupported
 from tutti.topologies.text import parse_topology

@@ -10,7 +10,7 @@ from tutti.experiments.registry import METHODS
 from tutti.schedules.collective import collective
 from tutti.schedules.cost import step_cost
 from tutti.schedules.method import Problem
-from tutti.schedules.simulation.pipelining import best_slices
+from tutti.schedules.simulation.simulate import best_slices
 from tutti.topologies.errors import Unsupported
 from tutti.topologies.text import parse_topology
 

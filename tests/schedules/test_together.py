@@ -24,8 +24,7 @@ from tutti.schedules.files.schedule_file import content_hash, read_schedule, wri
 from tutti.schedules.groups import by_groups, parts_of, side_by_side, together
 from tutti.schedules.retiming import retimed
 from tutti.schedules.reversal import reverse
-from tutti.schedules.simulation.pipelining import best_slices
-from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.simulation.simulate import best_slices, simulate
 from tutti.schedules.verify import VerificationError, verify
 from tutti.topologies import InputError, NoSchedule, Unsupported
 from tutti.topologies.text import parse_topology

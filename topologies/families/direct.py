@@ -47,13 +47,12 @@ from dataclasses import replace
 import numpy as np
 
 from tutti.topologies.assembly import HUGE, Values, assemble, at_least, check_size
-from tutti.topologies.components import components
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import Int64Array
 from tutti.topologies.families.algebraic import affine_plane, undirected
 from tutti.topologies.families.finite_fields import FiniteField, check_prime_power, finite_field
 from tutti.topologies.families.grids import gen_kautz, there_and_back
-from tutti.topologies.topology import Topology
+from tutti.topologies.topology import Topology, components
 
 
 def kautz(degree: int, times: int, *, bandwidth: Values = None, alpha: Values = None) -> Topology:

@@ -23,10 +23,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tutti.topologies.components import components
 from tutti.topologies.errors import InputError, listed
 from tutti.topologies.exact import NONE, BoolArray, Int32Array, Int64Array, frozen
-from tutti.topologies.topology import Topology
+from tutti.topologies.topology import Topology, components
 
 MOST_BANDWIDTHS = 16
 """Most different bandwidths of a network with plain hosts. Clusters have about five."""

@@ -37,11 +37,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tutti.topologies.components import components
 from tutti.topologies.exact import Int32Array, Int64Array, IntArray, frozen
 from tutti.topologies.graphs.grid_structure import hosts_of
 from tutti.topologies.kernels import kernel, leaf
-from tutti.topologies.topology import Topology
+from tutti.topologies.topology import Topology, components
 
 
 def node_kinds(topology: Topology) -> Int64Array:

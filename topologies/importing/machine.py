@@ -28,10 +28,9 @@ from typing import NamedTuple
 import numpy as np
 
 from tutti.topologies.assembly import check_size, per_class
-from tutti.topologies.components import components
 from tutti.topologies.errors import InputError, listed
 from tutti.topologies.exact import NONE
-from tutti.topologies.topology import Link, Topology
+from tutti.topologies.topology import Link, Topology, components
 from tutti.topologies.units import format_bandwidth, format_time
 
 

@@ -36,8 +36,7 @@ from tutti.topologies.errors import InputError
 from tutti.topologies.exact import BoolArray, Int32Array, Int64Array
 from tutti.topologies.graphs.max_flow import MaxFlowMaker, arc_slots, push_flow
 from tutti.topologies.kernels import kernel
-from tutti.topologies.trees.forest import Forest, LogicalNetwork
-from tutti.topologies.trees.tree_counts import sustains, trees_by_root
+from tutti.topologies.trees.forest import Forest, LogicalNetwork, sustains, trees_by_root
 
 
 def pack_trees(
@@ -53,7 +52,7 @@ def pack_trees(
     network
         Ranks and arcs; the capacities of a pair's arcs add up.
     k, weights
-        Trees by root, see `topologies.trees.tree_counts.trees_by_root`.
+        Trees by root, see `topologies.trees.forest.trees_by_root`.
     max_flow
         A back-end, to find each μ by (B.4) as it is printed; None for a kernel. Both give the same trees.
 

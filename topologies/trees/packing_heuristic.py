@@ -24,13 +24,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tutti.topologies.components import components
 from tutti.topologies.exact import Int32Array, Int64Array, summed_pairs
 from tutti.topologies.graphs.shortest_paths import UNREACHABLE, hops_from_each
 from tutti.topologies.kernels import kernel
-from tutti.topologies.topology import Neighbours
-from tutti.topologies.trees.forest import Forest, LogicalNetwork, heights
-from tutti.topologies.trees.tree_counts import sustains, trees_by_root
+from tutti.topologies.topology import Neighbours, components
+from tutti.topologies.trees.forest import Forest, LogicalNetwork, heights, sustains, trees_by_root
 from tutti.topologies.trees.tree_local_search import CapacitatedArcs, GrowingTrees, grow_widest, relieve
 
 
@@ -269,7 +267,7 @@ def grow_trees(
     network
         Ranks and arcs; the capacities of a pair's arcs add up.
     k, weights
-        They give the trees of each root, see `tree_counts.trees_by_root`.
+        They give the trees of each root, see `forest.trees_by_root`.
 
     Raises
     ------

@@ -32,14 +32,12 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from tutti.topologies.components import components
 from tutti.topologies.errors import InputError, NoSchedule
 from tutti.topologies.exact import INT64_MAX, Int32Array, Int64Array
 from tutti.topologies.graphs.max_flow import MaxFlowMaker, arc_slots, push_flow
 from tutti.topologies.kernels import kernel
-from tutti.topologies.topology import Topology
-from tutti.topologies.trees.forest import LogicalNetwork
-from tutti.topologies.trees.tree_counts import sustains, trees_by_root
+from tutti.topologies.topology import Topology, components
+from tutti.topologies.trees.forest import LogicalNetwork, sustains, trees_by_root
 from tutti.topologies.units import format_bandwidth
 
 Route = tuple[int, ...]
@@ -59,9 +57,9 @@ def remove_switches(
     topology
         The network; its switches send as much bandwidth as they take in.
     capacity
-        Trees that each link carries, shape (links,), from `topologies.trees.tree_counts.tree_capacities`.
+        Trees that each link carries, shape (links,), from `topologies.trees.forest.tree_capacities`.
     k, weights
-        Trees by root, see `topologies.trees.tree_counts.trees_by_root`.
+        Trees by root, see `topologies.trees.forest.trees_by_root`.
     max_flow
         A back-end, to find each γ by (B.1) as it is printed; None for a kernel. Both give the same network.
 

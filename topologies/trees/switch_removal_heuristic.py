@@ -30,13 +30,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tutti.topologies.components import components
 from tutti.topologies.exact import NONE, Int32Array, Int64Array
 from tutti.topologies.graphs.shortest_paths import UNREACHABLE
 from tutti.topologies.kernels import kernel
-from tutti.topologies.topology import Neighbours, Topology, breadth_first
-from tutti.topologies.trees.forest import LogicalNetwork
-from tutti.topologies.trees.tree_counts import sustains, trees_by_root
+from tutti.topologies.topology import Neighbours, Topology, breadth_first, components
+from tutti.topologies.trees.forest import LogicalNetwork, sustains, trees_by_root
 
 _MOST_CLASSES = 4
 """Most kinds of links between switches. Networks with more are left unchanged."""
@@ -179,9 +177,9 @@ def spread_switches(
     topology
         The network.
     capacity
-        Trees that each link can carry, shape (links,), from `tree_counts.tree_capacities`.
+        Trees that each link can carry, shape (links,), from `forest.tree_capacities`.
     k, weights
-        They give the trees of each root, see `tree_counts.trees_by_root`.
+        They give the trees of each root, see `forest.trees_by_root`.
 
     Returns
     -------

@@ -1,5 +1,4 @@
 """Programs as MSCCL++ execution plans: one-sided programs in JSON.
 
-Read `names` (names and limits of the runtime, and where its threads meet), `files`, then `reader` with
-`assembly`.
+Read `runtime` (names and limits, where threads meet, and what waits for what), `files`, then `reader`.
 """

@@ -22,7 +22,8 @@ import numpy as np
 
 from tutti.schedules.programs.interpreter import judge
 from tutti.schedules.programs.lowering import FormatLimits, LoweringOptions
-from tutti.schedules.programs.mscclpp.names import (
+from tutti.schedules.programs.mscclpp.reader import read_plan
+from tutti.schedules.programs.mscclpp.runtime import (
     BUFFERS,
     COLLECTIVES,
     CUSTOM,
@@ -38,7 +39,6 @@ from tutti.schedules.programs.mscclpp.names import (
     check_plain,
     chunks_of,
 )
-from tutti.schedules.programs.mscclpp.reader import read_plan
 from tutti.schedules.programs.one_sided import Blocks, one_sided, with_proxies, without_needless_waits
 from tutti.schedules.programs.program import WARP, Address, Buffer, Instruction, Op, Program
 from tutti.schedules.schedule import Schedule

@@ -20,8 +20,7 @@ import numpy as np
 from tutti.schedules.collective import Collective, collective
 from tutti.schedules.files.document import integer, mapping, shown
 from tutti.schedules.programs.interpreter import ProgramError
-from tutti.schedules.programs.mscclpp.assembly import Assembly, Events, Flags, Steps
-from tutti.schedules.programs.mscclpp.names import (
+from tutti.schedules.programs.mscclpp.runtime import (
     BUFFERS,
     COLLECTIVES,
     CUSTOM,
@@ -31,8 +30,12 @@ from tutti.schedules.programs.mscclpp.names import (
     PORT,
     SIMPLE,
     WHAT,
+    Assembly,
     Cells,
+    Events,
+    Flags,
     Role,
+    Steps,
     Syncs,
     chunks_of,
 )

@@ -15,7 +15,7 @@ from tutti.experiments.growth.baselines import CostParameters, all_to_all_bound,
 from tutti.models.bounds import lower_bounds
 from tutti.models.bounds.check import proven
 from tutti.schedules.collective import collective
-from tutti.schedules.simulation.pipelining import best_slices
+from tutti.schedules.simulation.simulate import best_slices
 from tutti.topologies import InputError, Link, Topology
 from tutti.topologies.errors import TuttiError
 

@@ -21,7 +21,7 @@ from tutti.schedules import Problem, collective
 from tutti.schedules.collective import Kind
 from tutti.schedules.groups import limited
 from tutti.schedules.method import Method
-from tutti.schedules.simulation.pipelining import best_slices
+from tutti.schedules.simulation.simulate import best_slices
 from tutti.schedules.verify import verify
 from tutti.topologies import InputError, NoSchedule, Unsupported
 from tutti.topologies.apart import Apart

@@ -7,8 +7,7 @@ import pytest
 
 from tutti.experiments.registry import METHODS
 from tutti.schedules import Problem, collective
-from tutti.schedules.simulation.pipelining import best_slices
-from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.simulation.simulate import best_slices, simulate
 from tutti.schedules.verify import verify
 from tutti.topologies import InputError, Unsupported
 from tutti.topologies.text import parse_topology

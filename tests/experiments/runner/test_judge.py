@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tests.schedules.simulation.test_pipelining import broadcast
+from tests.schedules.simulation.test_best_slices import broadcast
 from tutti.experiments.registry import METHODS
 from tutti.experiments.runner.judge import Cost, GapTableBuilder, ProvenBound, time_columns
 from tutti.models.bounds import BoundError, own_bounds

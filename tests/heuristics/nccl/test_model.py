@@ -12,10 +12,18 @@ import math
 import numpy as np
 import pytest
 
-from tutti.heuristics.nccl.constants import GENERATIONS, Algorithm, Protocol
 from tutti.heuristics.nccl.machine import NcclOptions, cluster_of, search
 from tutti.heuristics.nccl.method import rounds_of
-from tutti.heuristics.nccl.model import Channels, NcclCluster, choice, estimates, micros
+from tutti.heuristics.nccl.model import (
+    GENERATIONS,
+    Algorithm,
+    Channels,
+    NcclCluster,
+    Protocol,
+    choice,
+    estimates,
+    micros,
+)
 from tutti.schedules.collective import Kind
 from tutti.topologies.graphs.grid_structure import hosts_of
 from tutti.topologies.text import parse_topology

@@ -1,4 +1,4 @@
-"""Messages by which all ranks have all data: replayed with sets, and in as few α as possible."""
+"""Routes of single messages; messages by which all ranks have all data, replayed with sets, in few α."""
 
 import itertools
 from collections import defaultdict
@@ -7,8 +7,16 @@ import numpy as np
 import pytest
 
 from tests.sweep import for_each
-from tutti.heuristics.rounds.routes import MessageRoutes, translations
-from tutti.heuristics.rounds.slots import Slots, longer, messages_in, moments, search
+from tutti.heuristics.rounds.slots import (
+    MessageRoutes,
+    Slots,
+    longer,
+    messages_in,
+    moments,
+    search,
+    single_messages,
+    translations,
+)
 from tutti.topologies.text import parse_topology
 
 
@@ -106,3 +114,26 @@ def test_the_search_is_the_same_each_time(symmetric):
     first, again = (messages_in(*found("switch2d:2x3", 5, symmetric)[2:]) for _ in range(2))
     assert np.array_equal(first.route, again.route)
     assert np.array_equal(first.start, again.start)
+
+
+def test_routes_are_single_links_and_ways_through_switches():
+    """Two boxes of 8: each rank to 7 over its NVSwitch and to 15 over InfiniBand, two links each."""
+    machine = parse_topology("dgx_a100:2")
+    ways = list(single_messages(machine))
+    assert len(ways) == 16 * (7 + 15)
+    assert {len(way) for way in ways} == {2}
+    ring = parse_topology("ring:5")
+    assert sorted(single_messages(ring)) == [(link,) for link in range(10)]
+
+
+def test_translations_move_all_ranks_and_classes_are_disjoint():
+    machine = parse_topology("dgx_a100:2")
+    steps = translations(machine)
+    assert len(steps) == 2
+    network = MessageRoutes.of(machine, steps)
+    assert np.diff(network.classes).tolist() == [16] * (7 + 15)
+    for first, last in zip(network.classes[:-1], network.classes[1:], strict=True):
+        offsets = network.routes.offsets
+        links = network.routes.links[offsets[first] : offsets[last]]
+        assert len(set(links.tolist())) == len(links)
+        assert set(network.source[first:last].tolist()) == set(range(16))

@@ -24,7 +24,7 @@ from tutti.models.allreduce.trees import exact_plan, packed_trees
 from tutti.models.bounds import lower_bounds
 from tutti.schedules import Problem, collective
 from tutti.schedules.cost import congestion
-from tutti.schedules.list_scheduling.piece_counts import sliced_seconds
+from tutti.schedules.list_scheduling.pieces import sliced_seconds
 from tutti.schedules.schedule import Clock
 from tutti.schedules.simulation.simulate import SimulationOptions, simulate
 from tutti.schedules.verify import verify

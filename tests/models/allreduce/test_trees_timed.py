@@ -14,8 +14,7 @@ from tutti.schedules import collective
 from tutti.schedules.cost import congestion
 from tutti.schedules.method import Problem
 from tutti.schedules.schedule import Clock
-from tutti.schedules.simulation.pipelining import best_slices
-from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.simulation.simulate import best_slices, simulate
 from tutti.schedules.verify import verify
 from tutti.topologies import Link, Topology
 from tutti.topologies.text import parse_topology

@@ -15,7 +15,7 @@ from tutti.models.bounds.cut_gossip import cut_gossip_bound
 from tutti.models.bounds.spreading import AlphaDistances
 from tutti.models.bounds.traffic import Traffic
 from tutti.schedules import Problem, collective
-from tutti.schedules.simulation.pipelining import best_slices
+from tutti.schedules.simulation.simulate import best_slices
 from tutti.topologies import InputError, Link, Topology
 from tutti.topologies.text import parse_topology
 

@@ -10,9 +10,9 @@ from tests.topologies.eulerian import congestion, node_sets, platform, random_eu
 from tests.topologies.trees.forests import check_forest
 from tutti.models.forestcoll.fixed_k import bisected_density, fixed_k_capacities, fixed_k_ratio
 from tutti.topologies import InputError, Link, NoSchedule, Topology
+from tutti.topologies.trees.forest import trees_by_root
 from tutti.topologies.trees.packing import pack_trees
 from tutti.topologies.trees.switch_removal import remove_switches
-from tutti.topologies.trees.tree_counts import trees_by_root
 
 TABLE_4_1 = {1: 320, 2: Fraction(1024, 3), 3: Fraction(2400, 7), 4: Fraction(1024, 3), 5: Fraction(8000, 23),
              83: Fraction(5312, 15)}  # fmt: skip

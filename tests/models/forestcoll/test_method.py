@@ -28,7 +28,7 @@ from tutti.schedules.verify import verify
 from tutti.topologies import InputError, Link, NoSchedule, Topology, Unsupported
 from tutti.topologies.graphs.max_flow import FlowNetwork
 from tutti.topologies.text import parse_topology
-from tutti.topologies.trees.tree_counts import tree_capacities
+from tutti.topologies.trees.forest import tree_capacities
 
 GB = 10**9
 KINDS = ("allgather", "reduce-scatter", "allreduce", "broadcast", "reduce")

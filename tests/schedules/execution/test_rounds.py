@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.schedules.execution.direct import direct
-from tests.schedules.execution.test_executor import chain
+from tests.schedules.execution.test_session import chain
 from tests.schedules.programs.test_program import ring
 from tutti.schedules.collective import KINDS, collective
 from tutti.schedules.execution.nccl import Player, rounds, world

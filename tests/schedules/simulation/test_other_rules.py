@@ -8,8 +8,7 @@ import pytest
 from tests.schedules.builders import link
 from tests.sweep import for_each
 from tutti.schedules import Chunks, Clock, Routes, Schedule, collective
-from tutti.schedules.simulation.pipelining import best_slices
-from tutti.schedules.simulation.simulate import SimulationOptions, simulate, watch
+from tutti.schedules.simulation.simulate import SimulationOptions, best_slices, simulate, watch
 from tutti.schedules.verify import verify
 from tutti.topologies import InputError, Topology
 

@@ -20,10 +20,9 @@ from tests.topologies.eulerian import (
 from tests.topologies.trees.forests import check_forest
 from tutti.models.bounds.bottleneck_cut import bottleneck_cut
 from tutti.topologies import InputError
-from tutti.topologies.trees.forest import LogicalNetwork
+from tutti.topologies.trees.forest import LogicalNetwork, tree_capacities, trees_by_root
 from tutti.topologies.trees.packing import pack_counts, pack_trees
 from tutti.topologies.trees.switch_removal import remove_switches
-from tutti.topologies.trees.tree_counts import tree_capacities, trees_by_root
 
 
 def packed(topology, ratio, weights=None):

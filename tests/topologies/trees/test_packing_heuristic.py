@@ -9,11 +9,16 @@ from tests.topologies.eulerian import congestion, out_trees, random_eulerian, ro
 from tests.topologies.trees.forests import check_forest
 from tutti.models.bounds.bottleneck_cut import bottleneck_cut
 from tutti.topologies import parse_topology
-from tutti.topologies.trees.forest import LogicalNetwork, heights, largest_height, mean_height
+from tutti.topologies.trees.forest import (
+    LogicalNetwork,
+    heights,
+    largest_height,
+    mean_height,
+    tree_capacities,
+)
 from tutti.topologies.trees.packing import pack_trees
 from tutti.topologies.trees.packing_heuristic import grow_trees
 from tutti.topologies.trees.switch_removal_heuristic import spread_switches
-from tutti.topologies.trees.tree_counts import tree_capacities
 
 GUESSED = 60
 """Least number of a hundred random networks that the heuristic must solve for these tests to mean much."""

@@ -18,8 +18,8 @@ from tests.topologies.eulerian import (
 )
 from tutti.topologies import InputError, Link, Topology
 from tutti.topologies.graphs.max_flow import FlowNetwork
+from tutti.topologies.trees.forest import tree_capacities, trees_by_root
 from tutti.topologies.trees.switch_removal import _Splitting, _SplittingNetwork, remove_switches
-from tutti.topologies.trees.tree_counts import tree_capacities, trees_by_root
 
 WITH_SWITCHES = [seed for seed in range(120) if random_eulerian(seed).num_switches]
 

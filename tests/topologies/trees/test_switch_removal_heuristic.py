@@ -5,8 +5,8 @@ import pytest
 
 from tests.topologies.eulerian import node_sets, random_eulerian, worst_ratio
 from tutti.topologies import parse_topology
+from tutti.topologies.trees.forest import tree_capacities
 from tutti.topologies.trees.switch_removal_heuristic import trimmed_capacities
-from tutti.topologies.trees.tree_counts import tree_capacities
 
 
 def hops_from_ranks(topology):

@@ -7,7 +7,7 @@ import pytest
 
 from tests.topologies.eulerian import flows_by_networkx, platform, random_eulerian, rescaled, worst_ratio
 from tutti.topologies import InputError, Link, NoSchedule, Topology
-from tutti.topologies.trees.tree_counts import MOST_TREES, sustains, tree_capacities, trees_by_root
+from tutti.topologies.trees.forest import MOST_TREES, sustains, tree_capacities, trees_by_root
 
 
 def smallest_k(topology, ratio):

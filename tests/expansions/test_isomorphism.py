@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.sweep import for_each
+from tutti.expansions.reversal import is_reverse_symmetric, isomorphism, link_bijection
 from tutti.topologies import NoSchedule, parse_topology
-from tutti.topologies.graphs.isomorphism import is_reverse_symmetric, isomorphism, link_bijection
 from tutti.topologies.topology import Link, Topology
 from tutti.topologies.transforms import transpose
 

@@ -8,16 +8,16 @@ import pytest
 
 from tests.sweep import for_each
 from tutti.heuristics.rails import METHOD
-from tutti.heuristics.rails.aggregated import (
+from tutti.heuristics.rails.machines import MachineCosts, machines
+from tutti.heuristics.rails.method import (
     SwitchDirection,
     can_aggregate,
     can_multicast,
+    course_of,
     fastest_course,
-    play,
+    load_of,
     schedule_of_course,
 )
-from tutti.heuristics.rails.machines import MachineCosts, machines
-from tutti.heuristics.rails.method import load_of
 from tutti.models.bounds import lower_bounds
 from tutti.schedules import Problem, collective
 from tutti.schedules.simulation.simulate import simulate
@@ -53,13 +53,13 @@ def test_it_is_legal(text, size, kind):
 @pytest.mark.parametrize("size", [1000, 10**7, GIGABYTE])
 def test_it_is_over_when_the_course_says(size, parts, kind, monkeypatch):
     """The simulator knows no course, only what waits for what on which link."""
-    monkeypatch.setattr("tutti.heuristics.rails.aggregated.PARTS", (parts,))
-    monkeypatch.setattr("tutti.heuristics.rails.aggregated.SHARES", (0.3,))
-    monkeypatch.setattr("tutti.heuristics.rails.aggregated.LEAST", (8.0,))
+    monkeypatch.setattr("tutti.heuristics.rails.method.PARTS", (parts,))
+    monkeypatch.setattr("tutti.heuristics.rails.method.SHARES", (0.3,))
+    monkeypatch.setattr("tutti.heuristics.rails.method.LEAST", (8.0,))
     schedule, load = made("dgx_h100:3", size, kind)
     verify(schedule)
     least = int(8 * load.adapter_alpha / load.adapter)
-    course = play(load, 0.3, least, parts, adds=kind == "allreduce")
+    course = course_of(load, 0.3, least, parts, adds=kind == "allreduce")
     assert simulate(schedule, size).time == pytest.approx(course.end, rel=1e-9)
 
 
@@ -80,7 +80,7 @@ def test_an_allreduce_of_one_part_by_hand():
     Up 103, down 206, across by 206 + 203 + 3: gathered at 412. By then the own shard has been up and down,
     too. Across again from the end of gathering: 412 + 206, up 103, down 103.
     """
-    course = play(MachineCosts(2, 2, 100, 1.0, 3.0, 2.0, 3.0), 1.0, 100, 1, adds=True)
+    course = course_of(MachineCosts(2, 2, 100, 1.0, 3.0, 2.0, 3.0), 1.0, 100, 1, adds=True)
     across = [
         (job.adds, start)
         for job, start in zip(course.jobs, course.start, strict=True)
@@ -96,7 +96,7 @@ def test_an_allgather_of_one_part_by_hand():
     Across first, 203 + 3; the own shard goes up, 103, and two come down as one message, 203. What came across
     goes up at 206, so that two come down from 309 on, when the own ones have.
     """
-    course = play(MachineCosts(2, 3, 100, 1.0, 3.0, 2.0, 3.0), 1.0, 100, 1, adds=False)
+    course = course_of(MachineCosts(2, 3, 100, 1.0, 3.0, 2.0, 3.0), 1.0, 100, 1, adds=False)
     found = {(job.way, job.hop): start for job, start in zip(course.jobs, course.start, strict=True)}
     up, down, across = SwitchDirection.UP, SwitchDirection.DOWN, SwitchDirection.ACROSS
     assert found == {(across, 1): 0, (up, 0): 0, (down, 0): 103, (up, 1): 206, (down, 1): 309}
@@ -114,7 +114,7 @@ def test_one_message_from_all_is_faster_than_one_from_each(kind):
 
 def test_ports_and_adapters_do_one_job_at_a_time_and_all_of_them():
     load = MachineCosts(3, 4, 1000, 1.0, 3.0, 9.0, 5.0)
-    course = play(load, 0.3, 10, 4, adds=True)
+    course = course_of(load, 0.3, 10, 4, adds=True)
     for way, rate, alpha in (
         (SwitchDirection.UP, 1.0, 3.0),
         (SwitchDirection.DOWN, 1.0, 3.0),

@@ -1,4 +1,4 @@
-"""Programs on ranks that are threads; the executor checks the outputs, against sums by numpy."""
+"""Programs on ranks that are threads; each checks its output, against sums by numpy."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from tests.schedules.execution.crew import as_threads
 from tests.schedules.execution.direct import direct, expected
 from tests.schedules.programs.test_program import ring
 from tutti.schedules.collective import KINDS, collective
-from tutti.schedules.execution import executor, session, transport
+from tutti.schedules.execution import session, transport
 from tutti.schedules.execution.session import RankData, SessionTask, Settings
 from tutti.schedules.execution.transport import Failure, Stalled
 from tutti.schedules.programs.program import Address, Buffer, Instruction, Op, Program
@@ -27,7 +27,7 @@ def test_every_collective_comes_out_right_in_one_pass_and_in_many(kind, dtype, m
     assert len(as_threads(tasks, BRIEF)) == 3
     size = 2 * max(map(sum, tasks[0].fifos.units)) * tasks[0].itemsize
     room = transport.ROOM._replace(pass_bytes=size)
-    for module in (transport, session, executor):
+    for module in (transport, session):
         monkeypatch.setattr(module, "ROOM", room)
     assert tasks[0].fifos.slice_of(7, tasks[0].itemsize) == 2
     times = as_threads(tasks, BRIEF)

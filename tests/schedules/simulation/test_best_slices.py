@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from tutti.schedules import Chunks, Clock, Schedule, collective
-from tutti.schedules.simulation import pipelining
-from tutti.schedules.simulation.pipelining import best_slices
-from tutti.schedules.simulation.simulate import SimulationOptions, simulate
+from tutti.schedules.simulation import simulate as simulator
+from tutti.schedules.simulation.simulate import SimulationOptions, best_slices, simulate
 from tutti.topologies import Link, Topology
 
 SECOND, BYTES_A_SECOND = Fraction(1), Fraction(100)
@@ -65,7 +64,7 @@ def test_the_time_is_that_of_a_simulation_with_so_many_slices():
 
 def test_without_latency_the_search_ends_where_little_is_gained(monkeypatch):
     """Two hops in s slices take (1 + 1/s) M / B: 2^11 slices gain a thousandth over 2^9, 2^13 gain less."""
-    monkeypatch.setattr(pipelining, "TUNING", pipelining.TUNING._replace(gain=1e-3))
+    monkeypatch.setattr(simulator, "SLICING", simulator.SLICING._replace(gain=1e-3))
     ends = [(0, 1), (1, 2), (2, 0)]
     topology = Topology.from_links("path", 3, [Link(a, b, BYTES_A_SECOND, Fraction(0)) for a, b in ends])
     schedule = broadcast(3).replace(topology=topology, route=np.arange(2))
