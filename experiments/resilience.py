@@ -35,7 +35,7 @@ from tutti.experiments.report.charts import (
     tips_of,
 )
 from tutti.experiments.report.page import write_page as write
-from tutti.experiments.report.series import Series
+from tutti.experiments.report.results import Series
 from tutti.experiments.report.tables import TEXTS, PageBlock, PageTable, Panel, Section, explained
 from tutti.experiments.runner.config import Config, Placed, RunTable, Table, at
 from tutti.experiments.runner.judge import ProvenBound, bound_columns, method_label, too_fast

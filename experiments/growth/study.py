@@ -45,7 +45,7 @@ from tutti.experiments.report.charts import (
     tips_of,
 )
 from tutti.experiments.report.page import render
-from tutti.experiments.report.series import Series
+from tutti.experiments.report.results import Series
 from tutti.experiments.report.tables import TEXTS, PageBlock, Panel, Section, explained
 from tutti.experiments.runner.config import Config
 from tutti.experiments.runner.manifest import read_manifest, task_key

@@ -5,8 +5,8 @@ or LaTeX. The texts beside numbers are in ``templates/texts.toml``, measures, co
 ``templates/looks.toml``, and ``templates/page.html`` puts a page together. The pages of growth, training,
 failures and solvers are made of the same.
 
-Then read `page`, which says what the page of a run has, `results`, a run as its directory holds it, and
-`series`, the looks and names of methods. `standings` says how each method does over the run, and the answer,
+Then read `page`, which says what the page of a run has, and `results`, a run as its directory holds it, with
+the looks and names of its methods. `standings` says how each method does over the run, and the answer,
 with which the page begins. `panels` has the charts of a collective and their rows, and `charts` the specs,
 which ``templates/charts.js`` draws from these rows (``make vega`` puts its library together). Further parts
 are `comparisons` (most tables), `seeds`, `switch_over`, `bottleneck` and `utilisation`. `figures` writes

@@ -17,8 +17,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from tutti.experiments.report.results import Results
-from tutti.experiments.report.series import LOOKS, Series
+from tutti.experiments.report.results import LOOKS, Results, Series
 
 ROWS = "rows"
 """The name by which specs refer to rows: those of the run, or those that a figure brings."""

@@ -28,8 +28,7 @@ from functools import partial
 
 import pandas as pd
 
-from tutti.experiments.report.results import ABSENT, TIE, Case, Results, Row
-from tutti.experiments.report.series import Series
+from tutti.experiments.report.results import ABSENT, TIE, Case, Results, Row, Series
 from tutti.experiments.report.standings import (
     GAP_RULES,
     STATUSES,

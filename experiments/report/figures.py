@@ -21,9 +21,8 @@ from tutti.experiments.report.comparisons import (
     over_exact,
     summary,
 )
-from tutti.experiments.report.results import Results
+from tutti.experiments.report.results import LOOKS, Results
 from tutti.experiments.report.seeds import seed_table, seeds
-from tutti.experiments.report.series import LOOKS
 from tutti.experiments.report.tables import PageTable, latex, size
 from tutti.topologies.errors import InputError, installing
 from tutti.topologies.files import written

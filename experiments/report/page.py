@@ -41,9 +41,8 @@ from tutti.experiments.report.panels import (
     run_rows,
     search_panel,
 )
-from tutti.experiments.report.results import TIE, Results, Row, read_results
+from tutti.experiments.report.results import LOOKS, TEMPLATES, TIE, Results, Row, read_results
 from tutti.experiments.report.seeds import seed_panels, seed_table, seeds
-from tutti.experiments.report.series import LOOKS, TEMPLATES
 from tutti.experiments.report.standings import GAP_RULES, sentences
 from tutti.experiments.report.switch_over import switch_table
 from tutti.experiments.report.tables import (

@@ -19,8 +19,7 @@ import pandas as pd
 from tutti.expansions.prediction import bandwidth_factor
 from tutti.experiments.report.charts import SHADES, Figure
 from tutti.experiments.report.comparisons import NEAR
-from tutti.experiments.report.results import CASE, Results, is_tb_optimal
-from tutti.experiments.report.series import Series, drawn_as
+from tutti.experiments.report.results import CASE, Results, Series, drawn_as, is_tb_optimal
 from tutti.experiments.report.standings import GAP_RULES, LeastTB
 from tutti.experiments.report.tables import Panel, percent, size
 from tutti.schedules.collective import Kind

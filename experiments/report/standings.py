@@ -21,8 +21,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tutti.experiments.report.results import CASE, OK, Results, Row, is_tb_optimal
-from tutti.experiments.report.series import LOOKS
+from tutti.experiments.report.results import CASE, LOOKS, OK, Results, Row, is_tb_optimal
 from tutti.experiments.report.tables import TEXTS, counted, percent, size
 
 GAP_RULES = SimpleNamespace(**LOOKS["rules"]["gaps"])

@@ -21,8 +21,7 @@ from fractions import Fraction
 from itertools import combinations, pairwise
 from typing import NamedTuple
 
-from tutti.experiments.report.results import TIE, Results, Row
-from tutti.experiments.report.series import Series
+from tutti.experiments.report.results import TIE, Results, Row, Series
 from tutti.experiments.report.tables import Cell, PageTable, Said, percent, size
 from tutti.experiments.show.drawing import amount
 from tutti.topologies.topology import Topology

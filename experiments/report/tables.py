@@ -17,8 +17,7 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from tutti.experiments.report.results import TIE
-from tutti.experiments.report.series import TEMPLATES, Series
+from tutti.experiments.report.results import TEMPLATES, TIE, Series
 from tutti.topologies.units import MICRO, format_size
 
 TEXTS: Mapping[str, Any] = tomllib.loads((TEMPLATES / "texts.toml").read_text(encoding="utf-8"))

@@ -16,8 +16,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import bootstrap
 
-from tutti.experiments.report.results import Row
-from tutti.experiments.report.series import LOOKS
+from tutti.experiments.report.results import LOOKS, Row
 from tutti.experiments.report.standings import shifted_geometric_mean
 from tutti.experiments.report.tables import Cell, PageTable, number, seconds
 from tutti.experiments.solver_study.statistics import LEAST_SECONDS, PROBLEM, SAME, shift_of

@@ -37,8 +37,7 @@ from tutti.experiments.report.charts import (
 )
 from tutti.experiments.report.page import THEMES, manifest_lines, render
 from tutti.experiments.report.panels import shares
-from tutti.experiments.report.results import Row
-from tutti.experiments.report.series import LOOKS, Series, drawn_as
+from tutti.experiments.report.results import LOOKS, Row, Series, drawn_as
 from tutti.experiments.report.standings import shifted_geometric_mean
 from tutti.experiments.report.tables import (
     TEXTS,
