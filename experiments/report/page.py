@@ -43,8 +43,7 @@ from tutti.experiments.report.panels import (
 )
 from tutti.experiments.report.results import LOOKS, TEMPLATES, TIE, Results, Row, read_results
 from tutti.experiments.report.seeds import seed_panels, seed_table, seeds
-from tutti.experiments.report.standings import GAP_RULES, sentences
-from tutti.experiments.report.switch_over import switch_table
+from tutti.experiments.report.standings import GAP_RULES, sentences, switch_table
 from tutti.experiments.report.tables import (
     TEXTS,
     PageBlock,
