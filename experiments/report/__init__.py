@@ -10,8 +10,8 @@ the looks and names of its methods. `standings` says how each method does over t
 which size, and the answer, with which the page begins. `panels` has the charts of a collective and their
 rows, and `charts` the specs, which ``templates/charts.js`` draws from these rows (``make vega`` puts its
 library together). Further parts are `comparisons` (most tables), `seeds`, `bottleneck` and `utilisation`.
-`figures` writes charts and tables for papers, `markdown` fills in pages that are read without running
-anything. All that is drawn here was kept by `experiments.runner`.
+`markdown` fills in pages that are read without running anything, and `experiments.cli.report` writes charts
+and tables for papers. All that is drawn here was kept by `experiments.runner`.
 """
 
 from tutti.experiments.report.page import write_report
