@@ -56,32 +56,30 @@ from tutti.experiments.report.tables import (
 from tutti.experiments.runner.manifest import MANIFEST
 from tutti.experiments.runner.results import read_rows
 from tutti.experiments.runner.study import REPORT
-from tutti.experiments.solver_study.comparison import (
-    RULES,
-    difference_table,
-    measure_table,
-    outcome_table,
-    win_table,
-)
 from tutti.experiments.solver_study.instances import MODELS
 from tutti.experiments.solver_study.milp_instances import MIXED, is_mixed
 from tutti.experiments.solver_study.statistics import (
     LEAST_SECONDS,
     MIXED_TOLERANCE,
+    RULES,
     SHIFT,
     SIZES,
     TOLERANCE,
     building,
     choices,
     comparable,
+    difference_table,
     disagreements,
+    measure_table,
     not_run,
+    outcome_table,
     problems_of,
     profile,
     shift_of,
     standings,
     study_frame,
     trace_of,
+    win_table,
 )
 from tutti.topologies.errors import InputError
 from tutti.topologies.files import read_text, written
