@@ -39,9 +39,8 @@ from tutti.experiments.report.results import Series
 from tutti.experiments.report.tables import TEXTS, PageBlock, PageTable, Panel, Section, explained
 from tutti.experiments.runner.config import Config, Placed, RunTable, Table, at
 from tutti.experiments.runner.judge import ProvenBound, bound_columns, method_label, too_fast
-from tutti.experiments.runner.manifest import task_key
 from tutti.experiments.runner.plan import make_plan, time_limit
-from tutti.experiments.runner.results import read_rows, typed
+from tutti.experiments.runner.results import read_rows, task_key, typed
 from tutti.experiments.runner.study import (
     JUDGE,
     REPORT,

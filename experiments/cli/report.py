@@ -32,7 +32,7 @@ from tutti.experiments.report.results import LOOKS, Results, read_results
 from tutti.experiments.report.seeds import seed_table, seeds
 from tutti.experiments.report.tables import PageTable, latex, size
 from tutti.experiments.runner.config import KINDS, kind_of
-from tutti.experiments.runner.manifest import config_tables
+from tutti.experiments.runner.results import config_tables
 from tutti.experiments.runner.study import REPORT
 from tutti.topologies.errors import InputError, installing
 from tutti.topologies.files import check_folder, written

@@ -48,7 +48,7 @@ from tutti.experiments.report.page import render
 from tutti.experiments.report.results import Series
 from tutti.experiments.report.tables import TEXTS, PageBlock, Panel, Section, explained
 from tutti.experiments.runner.config import Config
-from tutti.experiments.runner.manifest import read_manifest, task_key
+from tutti.experiments.runner.results import read_manifest, task_key
 from tutti.experiments.runner.study import Row, Study, Task, TaskOutcome, Workplace
 from tutti.topologies.errors import InputError
 from tutti.topologies.families.expressions import Base, Expression, LineGraph, parse_notation

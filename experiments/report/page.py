@@ -67,7 +67,7 @@ from tutti.experiments.report.utilisation import (
     usage_panels,
     usages,
 )
-from tutti.experiments.runner.manifest import NOT_RUN
+from tutti.experiments.runner.results import NOT_RUN
 from tutti.experiments.runner.study import REPORT
 from tutti.experiments.show.drawing import templates
 from tutti.experiments.show.layout import TEMPLATES as NETWORK_TEMPLATES

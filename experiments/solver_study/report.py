@@ -53,8 +53,7 @@ from tutti.experiments.report.tables import (
     number,
     seconds,
 )
-from tutti.experiments.runner.manifest import MANIFEST
-from tutti.experiments.runner.results import read_rows
+from tutti.experiments.runner.results import MANIFEST, read_rows
 from tutti.experiments.runner.study import REPORT
 from tutti.experiments.solver_study.instances import MODELS
 from tutti.experiments.solver_study.milp_instances import MIXED, is_mixed
