@@ -69,8 +69,8 @@ from tutti.experiments.report.utilisation import (
 )
 from tutti.experiments.runner.results import NOT_RUN
 from tutti.experiments.runner.study import REPORT
+from tutti.experiments.show.drawing import TEMPLATES as NETWORK_TEMPLATES
 from tutti.experiments.show.drawing import templates
-from tutti.experiments.show.layout import TEMPLATES as NETWORK_TEMPLATES
 from tutti.topologies.files import written
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import format_bandwidth, format_time
