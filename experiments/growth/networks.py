@@ -406,8 +406,7 @@ Baseline = tuple[str, str, float, float | Fraction]
 def baselines(nodes: int, degree: int, workload: CostParameters) -> Iterator[Baseline]:
     """Yield the networks that have closed forms, and the bound by T_L and T_B of any network in steps."""
     if degree == DEGREE and nodes > DEGREE:
-        sides = torus_sides(nodes)
-        if sides is not None:
+        if (sides := torus_sides(nodes)) is not None:
             name, time = f"torus:{sides[0]}x{sides[1]}", torus_allreduce_us(sides, workload)
             yield "torus", name, time, torus_all_to_all(sides)
         yield "shifted rings", "", rings_allreduce_us(nodes, workload), rings_all_to_all(nodes)
