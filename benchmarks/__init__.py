@@ -28,7 +28,7 @@ from tutti.expansions.finder import Candidate, Finder
 from tutti.expansions.prediction import measured
 from tutti.experiments.cli.output import print_table
 from tutti.experiments.registry import find_method
-from tutti.experiments.runner.manifest import machine, now, versions
+from tutti.experiments.runner.results import machine, now, versions
 from tutti.experiments.runner.tasks import Stopwatch, Synthesized, synthesize_best
 from tutti.heuristics.tacos import TacosOptions
 from tutti.heuristics.tacos.on_disk import synthesize_to

@@ -13,7 +13,7 @@ os.environ["PYTHONPATH"], os.environ["IPYTHONDIR"] = str(HERE.parent), str(HERE 
 from generate import completed, write_pictures  # noqa: E402 (which lies beside this file)
 from sphinx.application import Sphinx  # noqa: E402
 
-from tutti.experiments.runner.manifest import code_digest  # noqa: E402
+from tutti.experiments.runner.results import code_digest  # noqa: E402
 
 project, author, copyright = "tutti", "the tutti authors", "the tutti authors"  # noqa: A001 (Sphinx's name)
 extensions = ["myst_nb", "sphinx.ext.autodoc", "numpydoc", "sphinx_copybutton", "sphinx_design"]

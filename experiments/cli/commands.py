@@ -539,7 +539,7 @@ class TopologyCommand(JsonOption, purpose=LOOK, module="listing", positional=("t
     sizes: str = "1KB,1MB,1GB"
 
 
-class BoundCommand(CollectiveOptions, JsonOption, purpose=LOOK, module="bound", positional=("topology",)):
+class BoundCommand(CollectiveOptions, JsonOption, purpose=LOOK, module="synth", positional=("topology",)):
     """Prove lower bounds that no schedule can beat.
 
     Parameters

@@ -15,9 +15,8 @@ from tutti.expansions.prediction import bandwidth_factor
 from tutti.experiments.cli import Exit
 from tutti.experiments.cli.commands import FindCommand
 from tutti.experiments.cli.output import console, print_json, print_table
-from tutti.experiments.growth.baselines import CostParameters, all_to_all_bound, allreduce_bound, least_hops
-from tutti.experiments.growth.report import write_page
-from tutti.experiments.growth.study import FIRST_NODES, GrowthSearch, study_of
+from tutti.experiments.growth.networks import CostParameters, all_to_all_bound, allreduce_bound, least_hops
+from tutti.experiments.growth.study import FIRST_NODES, GrowthSearch, study_of, write_page
 from tutti.experiments.printable import remark, say
 from tutti.experiments.registry import METHODS
 from tutti.experiments.runner.results import CSV

@@ -1,20 +1,41 @@
-"""``tutti report``: the page of finished runs, their charts as files and their tables for LaTeX."""
+"""``tutti report``: the page of finished runs, their charts as files and their tables for LaTeX.
+
+Charts become pictures by vl-convert, in the size that a paper has room for.
+"""
 
 from __future__ import annotations
 
+import copy
+import json
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pandas as pd
 
 from tutti.experiments.cli.commands import ReportCommand
 from tutti.experiments.growth.study import command_of
 from tutti.experiments.printable import say
-from tutti.experiments.report.figures import check_formats, choice, write_figures, write_tables
+from tutti.experiments.report.charts import ROWS, Figure, Spec
+from tutti.experiments.report.comparisons import (
+    CELLS,
+    case_table,
+    gap_parts,
+    method_table,
+    over_exact,
+    summary,
+)
 from tutti.experiments.report.page import contents, figures_of, write_page
-from tutti.experiments.report.results import read_results
+from tutti.experiments.report.results import LOOKS, Results, read_results
+from tutti.experiments.report.seeds import seed_table, seeds
+from tutti.experiments.report.tables import PageTable, latex, size
 from tutti.experiments.runner.config import KINDS, kind_of
-from tutti.experiments.runner.manifest import config_tables
+from tutti.experiments.runner.results import config_tables
 from tutti.experiments.runner.study import REPORT
-from tutti.topologies.errors import InputError
-from tutti.topologies.files import check_folder
+from tutti.topologies.errors import InputError, installing
+from tutti.topologies.files import check_folder, written
 
 
 def do_report(arguments: ReportCommand) -> None:
@@ -70,3 +91,133 @@ def _kind(arguments: ReportCommand, directory: Path) -> str:
     if kind != "schedules" and more:
         raise InputError(f"{directory}: {more[0]}: for studies of methods only")
     return kind
+
+
+FORMATS = ("svg", "pdf", "png")
+GROUPS = {name: frozenset(charts) for name, charts in LOOKS["groups"].items()}
+"""The groups of charts that ``--figures`` can choose, by the names of their specs."""
+MISSING = f"figures need vl-convert-python: {installing('figures')}"
+
+
+PAPER = SimpleNamespace(**LOOKS["paper"])
+"""The measures of a figure for a paper."""
+
+
+def write_figures(
+    shown: Mapping[str, Any], figures: Iterable[Figure], folder: Path, suffix: str
+) -> list[Path]:
+    """Write figures, each under its number and description, and return their paths.
+
+    Parameters
+    ----------
+    shown
+        The contents of the page (`page.contents`).
+    figures
+        The charts of the page (`page.figures_of`).
+    folder
+        Is made where it is not there.
+    suffix
+        One of `FORMATS`.
+
+    Raises
+    ------
+    InputError
+        If the format is unknown, a file can't be written, or vl-convert is not installed.
+    """
+    check_formats([suffix])
+    paths = []
+    for number, figure in enumerate(figures, 1):
+        name = re.sub(r"[^A-Za-z0-9.-]+", "_", figure.description).strip("_")[:120]
+        path = folder / f"{number:03}_{name}.{suffix}"
+        drawn = converted(for_paper(figure, shown["charts"], shown["rows"]), suffix)
+        paths.append(written(path, drawn, "figure"))
+    return paths
+
+
+def check_formats(formats: Iterable[str]) -> None:
+    """Raise InputError for one that is unknown."""
+    for suffix in formats:
+        if suffix not in FORMATS:
+            raise InputError(f"--format {suffix}: a figure is one of {', '.join(FORMATS)}")
+
+
+def converted(spec: Spec, suffix: str) -> bytes:
+    """Return a chart as the bytes of a file."""
+    try:
+        import vl_convert
+    except ModuleNotFoundError as error:
+        raise InputError(MISSING) from error
+    if suffix == "svg":
+        return vl_convert.vegalite_to_svg(spec).encode()
+    if suffix == "pdf":
+        return vl_convert.vegalite_to_pdf(spec)
+    return vl_convert.vegalite_to_png(spec, ppi=PAPER.density)
+
+
+def for_paper(figure: Figure, charts: Mapping[str, Any], rows: pd.DataFrame) -> Spec:
+    """Return the whole spec of a figure, its rows in it, in the size that a paper has room for."""
+    spec: Spec = copy.deepcopy(charts["specs"][figure.chart])
+    data = rows if figure.data is None else figure.data
+    for name, value in figure.where.items():
+        data = data[data[name] == value]
+    spec["datasets"] = {ROWS: json.loads(data.to_json(orient="records"))}
+    spec["description"] = figure.description
+    theme, small = charts["theme"], {"labelFontSize": PAPER.font - 1, "titleFontSize": PAPER.font}
+    parts = {part: {**theme[part], **small} for part in ("axis", "header", "legend")}
+    parts["legend"] |= {"columns": 2, "columnPadding": 10, "symbolSize": 40}
+    spec["config"] = {**theme, **parts, "text": {**theme["text"], "fontSize": PAPER.font - 1}}
+    present = set(data["method"]) if "method" in data else set()
+    shown, _ = spec["params"]
+    shown["value"] = [label for label in shown["value"] if label in present]
+    if "facet" in spec:
+        panels = data["panel"].nunique()
+        columns = next((count for count in (panels, 4, 3, 2) if count <= 4 and panels % count == 0), 4)
+        spec["columns"] = spec["config"]["legend"]["columns"] = columns
+        spec["spec"] |= {"width": PAPER.page / columns - 30, "height": PAPER.height / 2}
+    else:
+        spec["width"] = PAPER.page - 150 if figure.chart == "heat" else PAPER.column - 50
+        if isinstance(spec.get("height"), int):
+            spec["height"] = PAPER.height
+    return spec
+
+
+def choice(asked: Path, default: Path) -> tuple[Path, frozenset[str]]:
+    """Return the folder that ``--figures`` names, and the charts that it chooses: all, or some of `GROUPS`.
+
+    Parameters
+    ----------
+    asked
+        A folder, some groups (``bandwidth,gaps``), or some groups in a folder (``paper/bandwidth,gaps``).
+    default
+        The folder where it names none.
+    """
+    words = asked.name.split(",")
+    if asked.is_dir() or not set(words) <= GROUPS.keys():
+        return asked, frozenset().union(*GROUPS.values())
+    folder = default if len(asked.parts) == 1 else asked.parent
+    return folder, frozenset().union(*(GROUPS[word] for word in words))
+
+
+def write_tables(results: Results, folder: Path) -> list[Path]:
+    """Write the tables of a run for LaTeX, each in a file, and return their paths.
+
+    They are the methods, the methods by networks (``summary``: over all sizes, and at each), heuristics over
+    exact models, the two parts of the gaps, and the spread over seeds. For each network there are gaps,
+    bandwidths and, over a baseline, speed-ups.
+
+    Raises
+    ------
+    InputError
+        If a file can't be written.
+    """
+    found: dict[str, PageTable | None] = {"methods": method_table(results).without("T_B optimal", "where")}
+    sizes = sorted(set(results.frame.size_bytes[results.frame.ok]))
+    found |= {"summary": summary(results)} if sizes else {}
+    found |= {f"summary_{size(bytes_)}": summary(results, bytes_) for bytes_ in sizes if len(sizes) > 1}
+    found |= {"exact": over_exact(results), "parts": gap_parts(results), "seeds": seed_table(seeds(results))}
+    kinds = [kind for kind in CELLS if kind != "speedup" or results.base]
+    for number, topology in enumerate(results.topologies):
+        name = re.sub(r"[^A-Za-z0-9.-]+", "_", results.short[topology])
+        found |= {f"{kind}_{number}_{name}": case_table(results, topology, kind) for kind in kinds}
+    texts = {name: latex(table) for name, table in found.items() if table is not None}
+    return [written(folder / f"{name}.tex", text.encode(), "table") for name, text in texts.items()]

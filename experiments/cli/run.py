@@ -103,7 +103,7 @@ def print_training(summary: Summary) -> None:
 
 def print_losses(summary: Summary) -> None:
     """Print what failures cost with the best method."""
-    from tutti.experiments.resilience.study import BEST, HEADS, losses
+    from tutti.experiments.resilience import BEST, HEADS, losses
 
     for case in losses(summary.rows):
         lines = [line.cells for line in case.lines if line.method == BEST]

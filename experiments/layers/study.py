@@ -14,6 +14,7 @@ import importlib
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from time import process_time
@@ -41,6 +42,11 @@ COLUMNS = (
 )
 
 
+def written_by(layer: str, program: str) -> Callable[[Network], Built]:
+    """Return the function that builds a program in a layer, whose package it imports."""
+    return getattr(importlib.import_module(f"tutti.experiments.layers.by_{layer}"), program)
+
+
 def measure(program: str, network: str, layer: str) -> dict[str, Any]:
     """Build, solve, and solve again with other capacities; processor seconds of each.
 
@@ -48,7 +54,7 @@ def measure(program: str, network: str, layer: str) -> dict[str, Any]:
     """
     given = Network.of(parse_topology(network))
     marks = [process_time()]
-    write = getattr(importlib.import_module(f"tutti.experiments.layers.by_{layer}"), program)
+    write = written_by(layer, program)
     gc.freeze()  # else objects of imported modules are collected while a model is built
     marks.append(process_time())
     built = write(given)
@@ -71,9 +77,7 @@ def measure(program: str, network: str, layer: str) -> dict[str, Any]:
 
 def size_of(program: str, network: str) -> dict[str, int]:
     """Return rows, columns and nonzeros of a program, as arrays have it."""
-    from tutti.experiments.layers import by_arrays
-
-    built: Built = getattr(by_arrays, program)(Network.of(parse_topology(network)))
+    built = written_by("arrays", program)(Network.of(parse_topology(network)))
     return dict(zip(("rows", "columns", "nonzeros"), built.size or (), strict=True))
 
 

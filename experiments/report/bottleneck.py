@@ -27,7 +27,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from tutti.experiments.report.charts import Figure
-from tutti.experiments.report.series import LOOKS
+from tutti.experiments.report.results import LOOKS
 from tutti.experiments.report.tables import TEXTS, Panel, counted, number
 from tutti.experiments.report.utilisation import Usages
 from tutti.experiments.show.drawing import Mark, link_names, marked, node_names

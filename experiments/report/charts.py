@@ -2,13 +2,14 @@
 
 A spec says which column is drawn how; scales, ticks and labels are the library's. A spec is made by a
 function here and named in `_specs`. The page has every spec and the rows of the run once: a `Figure` names a
-spec and chooses rows, or brings its own. `templates/charts.js` draws it, and `figures` writes it for papers.
-Colours come from the theme (`theme`), so that one spec serves light and dark pages.
+spec and chooses rows, or brings its own. `templates/charts.js` draws it, and ``tutti report`` writes it for
+papers. Colours come from the theme (`theme`), so that one spec serves light and dark pages.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -17,8 +18,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from tutti.experiments.report.results import Results
-from tutti.experiments.report.series import LOOKS, Series
+from tutti.experiments.report.results import LOOKS, Results, Series
 
 ROWS = "rows"
 """The name by which specs refer to rows: those of the run, or those that a figure brings."""
@@ -28,6 +28,8 @@ Drawn = alt.LayerChart | alt.FacetChart
 MUTED: str = LOOKS["theme"]["rule"]["color"]
 SHADES = ("up to 0.1", "up to 1", "up to 10", "up to 100", "more")
 """The gaps in percent that each shade stands for."""
+NEAR = (0.001, 0.01, 0.1, 1.0, math.inf)
+"""The largest gap of each of `SHADES`; smaller gaps have stronger colours."""
 HEIGHT = 220
 ALGBW = "algbw"
 MEASURES = {ALGBW: "algbw (GB/s)", "busbw": "busbw (GB/s)", "speedup": "speed-up"}

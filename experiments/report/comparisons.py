@@ -28,8 +28,8 @@ from functools import partial
 
 import pandas as pd
 
-from tutti.experiments.report.results import ABSENT, TIE, Case, Results, Row
-from tutti.experiments.report.series import Series
+from tutti.experiments.report.charts import NEAR
+from tutti.experiments.report.results import ABSENT, TIE, Case, Results, Row, Series
 from tutti.experiments.report.standings import (
     GAP_RULES,
     STATUSES,
@@ -61,8 +61,6 @@ SHORT = {"unsupported": "n/a", "infeasible": "none", "timeout": "timeout", "fail
 """The text of a cell without a gap, by status; the cell's note has the reason."""
 SIGNS = {"unsupported": "·", "timeout": "t", "infeasible": "–", "failed": "!"}
 """The text of such a cell in a map, which has no notes."""
-NEAR = (0.001, 0.01, 0.1, 1.0, math.inf)
-"""The largest gap of each of `charts.SHADES`; smaller gaps have stronger colours."""
 
 
 def _shade(gap: float) -> str:

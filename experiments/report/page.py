@@ -41,11 +41,9 @@ from tutti.experiments.report.panels import (
     run_rows,
     search_panel,
 )
-from tutti.experiments.report.results import TIE, Results, Row, read_results
+from tutti.experiments.report.results import LOOKS, TEMPLATES, TIE, Results, Row, read_results
 from tutti.experiments.report.seeds import seed_panels, seed_table, seeds
-from tutti.experiments.report.series import LOOKS, TEMPLATES
-from tutti.experiments.report.standings import GAP_RULES, sentences
-from tutti.experiments.report.switch_over import switch_table
+from tutti.experiments.report.standings import GAP_RULES, sentences, switch_table
 from tutti.experiments.report.tables import (
     TEXTS,
     PageBlock,
@@ -69,10 +67,10 @@ from tutti.experiments.report.utilisation import (
     usage_panels,
     usages,
 )
-from tutti.experiments.runner.manifest import NOT_RUN
+from tutti.experiments.runner.results import NOT_RUN
 from tutti.experiments.runner.study import REPORT
+from tutti.experiments.show.drawing import TEMPLATES as NETWORK_TEMPLATES
 from tutti.experiments.show.drawing import templates
-from tutti.experiments.show.layout import TEMPLATES as NETWORK_TEMPLATES
 from tutti.topologies.files import written
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import format_bandwidth, format_time

@@ -11,18 +11,15 @@ import math
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from tutti.expansions.prediction import bandwidth_factor
-from tutti.experiments.report.charts import SHADES, Figure
-from tutti.experiments.report.comparisons import NEAR
-from tutti.experiments.report.results import CASE, Results, is_tb_optimal
-from tutti.experiments.report.series import Series, drawn_as
+from tutti.experiments.report.charts import NEAR, SHADES, Figure
+from tutti.experiments.report.results import CASE, Results, Series, drawn_as, is_tb_optimal
 from tutti.experiments.report.standings import GAP_RULES, LeastTB
-from tutti.experiments.report.tables import Panel, percent, size
+from tutti.experiments.report.tables import Panel, panel_of, percent, size
 from tutti.schedules.collective import Kind
 from tutti.schedules.cost import moore_optimal_steps
 from tutti.schedules.schedule import Clock
@@ -131,11 +128,6 @@ def _figure(name: str, told: str, topology: str, collective: str, **where: objec
     """Return a chart over the rows of a topology and collective."""
     case = {"topology": topology, "collective": collective}
     return Figure(name, f"{told}, {topology}, {collective}", case | where)
-
-
-def panel_of(results: Results, collective: str, chart: Any, note: str = "", title: str = "") -> Panel:
-    """Return a collective's panel, under its name or another title."""
-    return Panel(title or collective, f"k{results.collectives.index(collective)}", chart, note)
 
 
 def algbw_panel(results: Results, topology: str, collective: str) -> Panel:

@@ -17,8 +17,7 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from tutti.experiments.report.results import TIE
-from tutti.experiments.report.series import TEMPLATES, Series
+from tutti.experiments.report.results import TEMPLATES, TIE, Results, Series
 from tutti.topologies.units import MICRO, format_size
 
 TEXTS: Mapping[str, Any] = tomllib.loads((TEMPLATES / "texts.toml").read_text(encoding="utf-8"))
@@ -163,6 +162,11 @@ class Panel:
     chart: Any
     note: str = ""
     series: Series | None = None
+
+
+def panel_of(results: Results, collective: str, chart: Any, note: str = "", title: str = "") -> Panel:
+    """Return a collective's panel, under its name or another title."""
+    return Panel(title or collective, f"k{results.collectives.index(collective)}", chart, note)
 
 
 @dataclass(frozen=True)

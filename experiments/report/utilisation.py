@@ -20,10 +20,8 @@ import pandas as pd
 from markupsafe import Markup
 
 from tutti.experiments.report.charts import Figure
-from tutti.experiments.report.panels import panel_of
-from tutti.experiments.report.results import Results, Row
-from tutti.experiments.report.series import LOOKS, Series
-from tutti.experiments.report.tables import TEXTS, Panel, number, seconds, size
+from tutti.experiments.report.results import LOOKS, Results, Row, Series
+from tutti.experiments.report.tables import TEXTS, Panel, number, panel_of, seconds, size
 from tutti.experiments.show.drawing import MOST_LINKS, Mark, link_names, marked
 from tutti.models.bounds import best_bound
 from tutti.schedules.collective import Collective, Kind

@@ -5,6 +5,6 @@ tasks of it and a `study`: for comparisons of methods these are in `plan` and `t
 judge), for others in `experiments.solver_study`, `training`, `resilience` and `growth`. `store` keeps what
 each task gave and arranges the rows, `pool` hands the tasks to worker processes and `cluster` to those of a
 Dask cluster, `progress` shows how far it is, and `run` does all this. `judge` compares a schedule with
-bounds; `results` and `manifest` are the files. Its neighbours are `experiments.registry`, which has the
+bounds; `results` has the files. Its neighbours are `experiments.registry`, which has the
 methods, and `experiments.report`, which draws what is kept here.
 """

@@ -29,8 +29,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tutti.experiments.plugins import Loaded
-from tutti.experiments.runner.manifest import versions
 from tutti.experiments.runner.pool import Call, Running, Setting, known_bounds, outcome_of
+from tutti.experiments.runner.results import versions
 from tutti.experiments.runner.study import KEPT, Task, TaskOutcome, failure
 from tutti.topologies.errors import InputError, TuttiError, installing
 from tutti.topologies.processes import WAITS, Worker, inherited

@@ -178,7 +178,7 @@ KINDS = {
         "solver_study.tasks", "solver_study.report:write_study_report", "print_study", _SOLVED
     ),
     "training": StudyKind("training.study", "training.report:write_page", "print_training", _TRAINED, _MORE),
-    "failures": StudyKind("resilience.study", "resilience.report:write_page", "print_losses", _FAILED, _RUN),
+    "failures": StudyKind("resilience", "resilience:write_page", "print_losses", _FAILED, _RUN),
 }
 """The kinds of studies that a config can be."""
 MARKS = {"study": "solvers", "instance": "solvers", "job": "training", "failures": "failures"}

@@ -38,8 +38,7 @@ from tutti.experiments.runner.judge import (
     with_busbw,
     with_speedups,
 )
-from tutti.experiments.runner.manifest import task_key
-from tutti.experiments.runner.results import current_row, to_table
+from tutti.experiments.runner.results import current_row, task_key, to_table
 from tutti.experiments.runner.study import Document, Outcomes, Row, Study, TaskOutcome, matches
 from tutti.experiments.runner.tasks import SynthesisTask, topology_digest
 from tutti.schedules.collective import Collective, Kind, asked_collective, concurrent

@@ -23,21 +23,19 @@ from pathlib import Path
 from typing import Any
 
 from tutti.experiments.runner.judge import GAPS, INSTANCE, GapTableBuilder, ProvenBound
-from tutti.experiments.runner.manifest import (
+from tutti.experiments.runner.results import (
+    CSV,
     FORMAT,
     MANIFEST,
     NOT_RUN,
-    code_digest,
-    made_with,
-    now,
-    read_manifest,
-)
-from tutti.experiments.runner.results import (
-    CSV,
     SCHEDULES,
+    code_digest,
     drop_schedules,
     is_whole,
     keep_file,
+    made_with,
+    now,
+    read_manifest,
     schedule_path,
     tables,
     write_csv,

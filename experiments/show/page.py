@@ -24,7 +24,9 @@ import pandas as pd
 from tutti.experiments.printable import printable
 from tutti.experiments.show.drawing import (
     LEVELS,
+    LOOKS,
     MOST_LINKS,
+    TEMPLATES,
     amount,
     draw,
     levels,
@@ -32,7 +34,6 @@ from tutti.experiments.show.drawing import (
     seconds,
     templates,
 )
-from tutti.experiments.show.layout import LOOKS, TEMPLATES
 from tutti.schedules.cost import link_loads
 from tutti.schedules.files.schedule_file import read_schedule, write_text
 from tutti.schedules.message_durations import messages

@@ -37,8 +37,7 @@ from tutti.experiments.report.charts import (
 )
 from tutti.experiments.report.page import THEMES, manifest_lines, render
 from tutti.experiments.report.panels import shares
-from tutti.experiments.report.results import Row
-from tutti.experiments.report.series import LOOKS, Series, drawn_as
+from tutti.experiments.report.results import LOOKS, Row, Series, drawn_as
 from tutti.experiments.report.standings import shifted_geometric_mean
 from tutti.experiments.report.tables import (
     TEXTS,
@@ -54,35 +53,32 @@ from tutti.experiments.report.tables import (
     number,
     seconds,
 )
-from tutti.experiments.runner.manifest import MANIFEST
-from tutti.experiments.runner.results import read_rows
+from tutti.experiments.runner.results import MANIFEST, read_rows
 from tutti.experiments.runner.study import REPORT
-from tutti.experiments.solver_study.comparison import (
-    RULES,
-    difference_table,
-    measure_table,
-    outcome_table,
-    win_table,
-)
 from tutti.experiments.solver_study.instances import MODELS
 from tutti.experiments.solver_study.milp_instances import MIXED, is_mixed
 from tutti.experiments.solver_study.statistics import (
     LEAST_SECONDS,
     MIXED_TOLERANCE,
+    RULES,
     SHIFT,
     SIZES,
     TOLERANCE,
     building,
     choices,
     comparable,
+    difference_table,
     disagreements,
+    measure_table,
     not_run,
+    outcome_table,
     problems_of,
     profile,
     shift_of,
     standings,
     study_frame,
     trace_of,
+    win_table,
 )
 from tutti.topologies.errors import InputError
 from tutti.topologies.files import read_text, written

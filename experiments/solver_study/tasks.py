@@ -31,7 +31,7 @@ from tutti.experiments.runner.config import (
     distinct_seeds,
     positive,
 )
-from tutti.experiments.runner.manifest import task_key
+from tutti.experiments.runner.results import task_key
 from tutti.experiments.runner.study import Outcomes, Row, Study, Task, TaskOutcome, Workplace
 from tutti.experiments.runner.tasks import Stopwatch, topology_digest
 from tutti.experiments.solver_study.instances import Bounds, SolverInstance

@@ -13,7 +13,7 @@ import pandas as pd
 
 from tutti.experiments.report.charts import COLOUR, OPACITY, Drawn, Figure, named_rows, page_charts, specs_of
 from tutti.experiments.report.page import write_page as write
-from tutti.experiments.report.series import Series
+from tutti.experiments.report.results import Series
 from tutti.experiments.report.tables import (
     TEXTS,
     PageBlock,

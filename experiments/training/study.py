@@ -20,8 +20,7 @@ from pydantic import AfterValidator, Field
 from tutti.experiments.old_names import current_label, current_name, current_options
 from tutti.experiments.registry import find_method
 from tutti.experiments.runner.config import Config, MachinesTable, Table, TimeText, at, read_tables
-from tutti.experiments.runner.manifest import MANIFEST, config_tables, task_key
-from tutti.experiments.runner.results import typed
+from tutti.experiments.runner.results import MANIFEST, config_tables, task_key, typed
 from tutti.experiments.runner.study import Row, Study, Task, TaskOutcome, Workplace, matches
 from tutti.experiments.training.iteration import (
     BACKWARD,

@@ -135,7 +135,7 @@ def test_ctrl_c_in_a_command_is_one_line(tutti, monkeypatch):
     def stop(text):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tutti.experiments.cli.bound.parse_topology", stop)
+    monkeypatch.setattr("tutti.experiments.cli.synth.parse_topology", stop)
     assert tutti("bound", "ring:4") == (130, "", "tutti: stopped\n")
 
 
@@ -190,9 +190,9 @@ def test_a_pipe_is_not_waited_for_and_a_device_is_not_read(tutti, name, command,
 def test_a_signal_waits_until_the_compiler_has_been_called_back():
     """What is raised in a function that C calls is printed with its traceback, and lost."""
     called = "import signal\ndef back():\n    signal.raise_signal(signal.SIGTERM)\n    print('whole')\n"
-    script = "import sys, time\nfrom tutti.experiments.cli import bound, main\n"
+    script = "import sys, time\nfrom tutti.experiments.cli import main, synth\n"
     script += f"exec(compile({called!r}, 'site-packages/llvmlite/binding/executionengine.py', 'exec'))\n"
-    script += "def slow(text):\n    back()\n    time.sleep(30)\nbound.parse_topology = slow\n"
+    script += "def slow(text):\n    back()\n    time.sleep(30)\nsynth.parse_topology = slow\n"
     script += "sys.exit(main(['bound', 'ring:4']))"
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False
@@ -201,8 +201,8 @@ def test_a_signal_waits_until_the_compiler_has_been_called_back():
 
 
 def test_sigterm_stops_as_ctrl_c_does():
-    script = "import signal, sys\nfrom tutti.experiments.cli import bound, main\n"
-    script += "bound.parse_topology = lambda text: signal.raise_signal(signal.SIGTERM)\n"
+    script = "import signal, sys\nfrom tutti.experiments.cli import main, synth\n"
+    script += "synth.parse_topology = lambda text: signal.raise_signal(signal.SIGTERM)\n"
     script += "sys.exit(main(['bound', 'ring:4']))"
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False

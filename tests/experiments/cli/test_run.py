@@ -69,7 +69,7 @@ def test_an_address_that_is_none_is_refused_though_all_is_done(tutti, tmp_path, 
 def test_results_of_other_code_are_said_to_be_left_out(tutti, tmp_path, monkeypatch):
     path, out = write_smoke(tmp_path), tmp_path / "out"
     assert "1 rows: 1 ok; 1 not run; report:" in tutti("run", path, "--out", out, "--only", "bfb")[1]
-    monkeypatch.setattr("tutti.experiments.runner.manifest.code_digest", lambda: "other")
+    monkeypatch.setattr("tutti.experiments.runner.results.code_digest", lambda: "other")
     said = tutti("run", path, "--out", out, "--only", "bfb")[1]
     assert "1 not run (results made by other code or another config are left out); report:" in said
 

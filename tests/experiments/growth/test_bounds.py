@@ -11,7 +11,7 @@ import pytest
 import tutti
 from tutti.expansions.finder import Finder
 from tutti.experiments.cli import main
-from tutti.experiments.growth.baselines import CostParameters, all_to_all_bound, allreduce_bound
+from tutti.experiments.growth.networks import CostParameters, all_to_all_bound, allreduce_bound
 from tutti.models.bounds import lower_bounds
 from tutti.models.bounds.check import proven
 from tutti.schedules.collective import collective

@@ -16,12 +16,16 @@ from rich.console import Console
 
 from tutti.expansions.finder import Finder
 from tutti.experiments.cli import main
-from tutti.experiments.growth.baselines import (
+from tutti.experiments.growth.networks import (
     CostParameters,
+    cheap_interval,
     double_tree_all_to_all,
     double_tree_allreduce_us,
     double_tree_links,
+    family_of,
+    kautz_graphs,
     least_hops,
+    read_frontiers,
     rings_all_to_all,
     rings_allreduce_us,
     torus_all_to_all,
@@ -29,7 +33,6 @@ from tutti.experiments.growth.baselines import (
     torus_sides,
     tree_height,
 )
-from tutti.experiments.growth.frontiers import cheap_interval, family_of, kautz_graphs, read_frontiers
 from tutti.experiments.growth.study import GrowthSearch, study_of
 from tutti.experiments.runner.run import RunOptions, carry_out
 from tutti.experiments.runner.store import Store

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tutti.experiments.report.series import make_series, short_names
+from tutti.experiments.report.results import make_series, short_names
 
 INSTANCES = Path(__file__).parents[2] / "data" / "reference" / "instances.csv"
 

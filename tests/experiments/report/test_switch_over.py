@@ -8,7 +8,7 @@ import pytest
 from tests.experiments.report.test_page import failed, report, row
 from tutti.experiments.registry import METHODS
 from tutti.experiments.report.results import Results
-from tutti.experiments.report.switch_over import switch_overs
+from tutti.experiments.report.standings import switch_overs
 from tutti.schedules import Problem, collective
 from tutti.schedules.cost import step_cost
 from tutti.schedules.simulation.simulate import simulate

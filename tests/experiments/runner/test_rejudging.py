@@ -8,7 +8,7 @@ import pytest
 
 from tests.experiments.runner.test_run import HEAD, as_files, comparable, go, write_config
 from tutti.experiments.cli import main
-from tutti.experiments.runner import manifest
+from tutti.experiments.runner import results
 
 METHODS = ('name = "good"', 'name = "hopeless"')
 SMALL = HEAD.replace("[4, 5]", "[4]")
@@ -21,7 +21,7 @@ def other_code(tmp_path_factory):
     """Return a directory with results of other code."""
     folder = tmp_path_factory.mktemp("other")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(manifest, "code_digest", lambda *folders: "other code")
+        patch.setattr(results, "code_digest", lambda *folders: "other code")
         go(write_config(folder, *METHODS, 'name = "picky"', 'name = "lucky"\nseeds = 2', head=SMALL), folder)
     return folder
 

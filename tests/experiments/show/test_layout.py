@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import tutti
-from tutti.experiments.show.drawing import MOST_LINKS, picture
-from tutti.experiments.show.layout import layout
+from tutti.experiments.show.drawing import MOST_LINKS, layout, picture
 from tutti.topologies.text import FAMILIES, parse_topology
 
 NAMED = (

@@ -15,7 +15,7 @@ import pytest
 
 from tests.experiments.solver_study.studies import refusal, replaced
 from tutti.experiments.cli import main
-from tutti.experiments.report.series import Series
+from tutti.experiments.report.results import Series
 from tutti.experiments.report.standings import shifted_geometric_mean
 from tutti.experiments.runner.config import read_config
 from tutti.experiments.solver_study.milp_instances import find_model, worth

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from tests.experiments.report.test_page import failed, row, two_by_two, write_run
+from tutti.experiments.cli.report import GROUPS, MISSING, choice, for_paper, write_figures, write_tables
 from tutti.experiments.report.comparisons import case_table, gap_parts, method_table, over_exact, summary
-from tutti.experiments.report.figures import GROUPS, MISSING, choice, for_paper, write_figures, write_tables
 from tutti.experiments.report.page import contents, figures_of
 from tutti.experiments.report.results import read_results
 from tutti.experiments.report.tables import escaped, latex

@@ -1,8 +1,9 @@
-"""A study of failures on the one runner: a task a sample, a row for each method and what is made of it.
+"""What failures cost: a config with ``[failures]`` has a task for each sample of failed links or adapters.
 
-Each method has three rows: its schedule of the whole network *rerouted* as a network does, the same schedule
-*repaired* (`schedules.repair`), and a new one on what is left (called *anew* in the rows). The cost of
-failures is shown by quantiles over the samples of each number of failures.
+Each method has three rows in a sample: its schedule of the whole network *rerouted* as a network does, the
+same schedule *repaired* (`schedules.repair`), and a new one on what is left (called *anew* in the rows). The
+cost is shown by quantiles over the samples of each number of failures: `losses` has them, and `write_page`
+draws what the best schedule loses, and each method's.
 """
 
 from __future__ import annotations
@@ -12,20 +13,45 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, groupby
 from math import comb
+from operator import attrgetter
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import altair as alt
 import numpy as np
 import pandas as pd
 from pydantic import Field
 
+from tutti.experiments.report.charts import (
+    COLOUR,
+    OPACITY,
+    Drawn,
+    Figure,
+    named_rows,
+    page_charts,
+    specs_of,
+    tips_of,
+)
+from tutti.experiments.report.page import write_page as write
+from tutti.experiments.report.results import Series
+from tutti.experiments.report.tables import TEXTS, PageBlock, PageTable, Panel, Section, explained
 from tutti.experiments.runner.config import Config, Placed, RunTable, Table, at
 from tutti.experiments.runner.judge import ProvenBound, bound_columns, method_label, too_fast
-from tutti.experiments.runner.manifest import task_key
 from tutti.experiments.runner.plan import make_plan, time_limit
-from tutti.experiments.runner.results import typed
-from tutti.experiments.runner.study import JUDGE, Row, Study, Task, TaskOutcome, Workplace, matches, status_of
+from tutti.experiments.runner.results import read_rows, task_key, typed
+from tutti.experiments.runner.study import (
+    JUDGE,
+    REPORT,
+    Row,
+    Study,
+    Task,
+    TaskOutcome,
+    Workplace,
+    matches,
+    status_of,
+)
 from tutti.experiments.runner.tasks import Stopwatch, SynthesisTask
 from tutti.models.bounds import own_bounds
 from tutti.schedules.method import Method
@@ -314,6 +340,7 @@ HEADS = (
     "transfers changed",
 )
 """The heads of such a table."""
+CHART = "losses"
 CASE = ["topology", "collective", "size_bytes", "kind"]
 
 
@@ -401,3 +428,60 @@ def _lines(label: str, rows: pd.DataFrame) -> Iterator[FailureLosses]:
         changed = own.changed.astype(float).mean()
         shares = (low, median, high, worst, own.gap.median(), own.gap.max())
         yield FailureLosses(label, int(failures), made, len(own), *shares, changed)
+
+
+def write_page(directory: Path, page: Path | None = None) -> Path:
+    """Write the page of a folder of results, `REPORT` in it without `page`, and return its path.
+
+    Raises
+    ------
+    InputError
+        If the rows can't be read or the page not written.
+    """
+    texts = TEXTS["resilience"]
+    series = [Series(number, made, "", "", made) for number, made in enumerate(SHOWN)]
+    words = Section("What the words are", words=explained(texts["words"]))
+    shown = {
+        "title": f"Failures, {directory.name}: tutti",
+        "heading": f"What failures cost: {directory.name}",
+        "lead": texts["lead"],
+        "sections": [*map(_section, losses(read_rows(directory))), words],
+        "charts": page_charts(specs_of({CHART: _chart()}), series),
+    }
+    return write(shown, page or directory / REPORT)
+
+
+def _section(case: FailureCase) -> Section:
+    """Return what the page says of a case: of the best schedule, then of each method's."""
+    groups = groupby(case.lines, attrgetter("method"))
+    cut = case.disconnected
+    said = [f"{len(cut)} samples cut ranks off, and are not counted: {'; '.join(cut)}."] if cut else []
+    return Section(str(case), [_block(case, label, list(lines)) for label, lines in groups], said)
+
+
+def _block(case: FailureCase, label: str, lines: list[FailureLosses]) -> PageBlock:
+    best = label == BEST
+    heads = [f"{head}{'#' * (place != 1)}" for place, head in enumerate(HEADS[1:])]
+    table = PageTable.of("losses", [("", line.cells[1:]) for line in lines], heads)
+    title = TEXTS["resilience"]["best"] if best else label
+    data = pd.DataFrame(lines)
+    name, place = data.failures.map("{} fail".format), data.made.map(SHOWN.index)
+    shares = 100 * data[["low", "median", "high", "worst"]]
+    data = shares.assign(name=name, method=data.made, series=place)
+    panel = Panel("", "", Figure(CHART, f"loss of {case}, {label}", data=data))
+    return PageBlock("losses", title, "", [table], [panel], folded=not best, looks="two")
+
+
+def _chart() -> Drawn:
+    """Return bars from the tenth to the ninetieth percentile, with the median and the worst."""
+    across = alt.X("low:Q", title="time over that on the whole network, less 1 (%)")
+    lane = alt.YOffset("method:N", sort=list(SHOWN))
+    base = named_rows().encode(alt.Y("name:N", title=None, sort=None), lane, COLOUR, opacity=OPACITY)
+    shares = (f"{column}:Q|{column}|.1f" for column in ("low", "median", "high", "worst"))
+    tips = tips_of("method:N|made", "name:N|links or adapters", *shares)
+    return alt.layer(
+        base.mark_rule(strokeWidth=1).encode(across, x2="worst:Q"),
+        base.mark_bar(height=6, opacity=0.55).encode(across, x2="high:Q", tooltip=tips),
+        base.mark_tick(thickness=3, height=11).encode(x="median:Q", tooltip=tips),
+        base.mark_point(filled=True, size=22).encode(x="worst:Q", tooltip=tips),
+    ).properties(height=alt.Step(14))

@@ -8,7 +8,7 @@ import pytest
 
 from tutti.experiments.cli import main
 from tutti.experiments.registry import METHODS
-from tutti.experiments.resilience.study import (
+from tutti.experiments.resilience import (
     ANEW,
     BEST,
     BOUND,

@@ -9,17 +9,20 @@ import pytest
 from scipy.sparse import csr_array
 
 from tests.models.solvers.programs import hard_knapsack
-from tutti.experiments.solver_study.comparison import (
+from tutti.experiments.solver_study.milp_instances import integrality, violation
+from tutti.experiments.solver_study.statistics import (
     RULES,
+    comparable,
     difference_table,
     differences,
     measure_table,
+    not_run,
     outcome_table,
+    standings,
+    study_frame,
     virtual_best,
     wins,
 )
-from tutti.experiments.solver_study.milp_instances import integrality, violation
-from tutti.experiments.solver_study.statistics import comparable, not_run, standings, study_frame
 from tutti.models.solvers import CompiledModel
 
 
