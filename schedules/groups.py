@@ -43,8 +43,8 @@ from tutti.schedules.schedule import (
     step_numbers,
 )
 from tutti.schedules.simulation.simulate import SimulationOptions, best_slices, simulate
-from tutti.schedules.verify import VerificationError, verify
-from tutti.topologies.errors import InputError, NoSchedule, TuttiError, Unsupported
+from tutti.schedules.verify import verify
+from tutti.topologies.errors import InputError, NoSchedule, TuttiError, Unsupported, VerificationError
 from tutti.topologies.exact import INT64_MAX, FloatArray, Int64Array, entries_of, frozen
 from tutti.topologies.topology import Topology
 from tutti.topologies.transforms import among, only_among

@@ -29,8 +29,8 @@ from tutti.schedules.retiming import retimed
 from tutti.schedules.reversal import reverse
 from tutti.schedules.schedule import Clock, Routes, Schedule
 from tutti.schedules.simulation.simulate import SimulationOptions, simulate
-from tutti.schedules.verify import VerificationError, verify
-from tutti.topologies.errors import InputError, NoSchedule, Unsupported
+from tutti.schedules.verify import verify
+from tutti.topologies.errors import InputError, NoSchedule, Unsupported, VerificationError
 from tutti.topologies.exact import (
     INT64_MAX,
     NONE,

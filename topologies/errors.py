@@ -29,6 +29,26 @@ class NoSchedule(TuttiError):
     """A method found no schedule: the problem is infeasible, or a limit was reached."""
 
 
+class VerificationError(TuttiError):
+    """A schedule does not do its collective; the text is one line.
+
+    Parameters
+    ----------
+    text
+        The fault and its place; if a row is given, it follows "transfer 7".
+    row
+        The first wrong transfer; None if no single one is to blame (the chunk table, missing data).
+    """
+
+    def __init__(self, text: str, row: int | None = None) -> None:
+        super().__init__(text if row is None else f"transfer {row}{text}")
+        self.text, self.row = text, row
+
+    def renumbered(self, first_row: int) -> VerificationError:
+        """Return the same error for the table in which the first row has this number."""
+        return self if self.row is None else VerificationError(self.text, self.row + first_row)
+
+
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C. It carries what had been found by then, so that this is not lost.
 

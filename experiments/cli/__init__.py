@@ -19,7 +19,7 @@ from enum import IntEnum
 from tutti.experiments import plugins
 from tutti.experiments.cli.parser import command_of
 from tutti.experiments.printable import complaint, say
-from tutti.topologies.errors import NoSchedule, TuttiError, Unsupported, raised
+from tutti.topologies.errors import NoSchedule, TuttiError, Unsupported, VerificationError, raised
 from tutti.topologies.interruption import stop
 
 __all__ = ["main"]
@@ -115,7 +115,6 @@ def _execute(words: Sequence[str]) -> int:
     except TuttiError as error:
         from tutti.schedules.execution.transport import Failure
         from tutti.schedules.programs.interpreter import ProgramError
-        from tutti.schedules.verify import VerificationError
 
         wrong = isinstance(error, VerificationError | ProgramError | Failure)
         return _complain(str(error), Exit.NO if wrong else Exit.BAD_INPUT)

@@ -42,8 +42,8 @@ from tutti.schedules.programs.program import Program
 from tutti.schedules.programs.raising import implied_network, to_schedule
 from tutti.schedules.schedule import Schedule
 from tutti.schedules.simulation.simulate import SimulationOptions, simulate
-from tutti.schedules.verify import VerificationError, verify
-from tutti.topologies.errors import InputError
+from tutti.schedules.verify import verify
+from tutti.topologies.errors import InputError, VerificationError
 from tutti.topologies.exact import json_number
 from tutti.topologies.files import opened, read_text
 from tutti.topologies.options import build_options, parse_assignments

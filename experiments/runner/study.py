@@ -18,8 +18,7 @@ from tutti.experiments.runner.config import KINDS, Config, MachinesTable
 from tutti.experiments.runner.results import COLUMNS
 from tutti.schedules.method import Method
 from tutti.schedules.schedule import Schedule
-from tutti.schedules.verify import VerificationError
-from tutti.topologies.errors import InputError, NoSchedule, TuttiError, Unsupported, raised
+from tutti.topologies.errors import InputError, NoSchedule, TuttiError, Unsupported, VerificationError, raised
 from tutti.topologies.processes import load
 from tutti.topologies.text import parse_topology
 from tutti.topologies.topology import Topology

@@ -33,17 +33,15 @@ from tutti.experiments.training.iteration import (
     stage_order,
 )
 from tutti.experiments.training.models import TrainingSetup, find_model
+from tutti.experiments.training.networks import BOUND, Network, Scheduled
 from tutti.experiments.training.readers import read_calculon, read_simai
 from tutti.experiments.training.workload import (
-    BOUND,
     GROUPS,
     SEND,
     WEIGHTS,
     Communication,
     Formula,
-    Network,
     Parallelism,
-    Scheduled,
     check_groups,
 )
 from tutti.schedules.collective import KINDS

@@ -45,9 +45,9 @@ from tutti.schedules.verify.replay import (
     parts_of_state,
     reduction_error,
 )
-from tutti.schedules.verify.table import VerificationError, check_table, chunk_name, wrong_transfer
+from tutti.schedules.verify.table import check_table, chunk_name, wrong_transfer
 from tutti.schedules.verify.timing import ReplaySpans, first_clash, spans, timing
-from tutti.topologies.errors import TuttiError, suggestion
+from tutti.topologies.errors import TuttiError, VerificationError, suggestion
 from tutti.topologies.exact import Int64Array
 
 __all__ = ["VerificationError", "verify", "verify_answer"]

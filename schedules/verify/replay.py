@@ -19,8 +19,9 @@ from tutti.schedules.collective import EVERYONE
 from tutti.schedules.files.rounds import RoundTable
 from tutti.schedules.fingerprints import EMPTY, UInt64Array, plus, word_of
 from tutti.schedules.schedule import NO_COPY, Clock, Schedule
-from tutti.schedules.verify.table import VerificationError, chunk_name, wrong_transfer
+from tutti.schedules.verify.table import chunk_name, wrong_transfer
 from tutti.schedules.verify.timing import ReplaySpans, spans, timing, unit_at, units_of
+from tutti.topologies.errors import VerificationError
 from tutti.topologies.exact import BoolArray, Int32Array, Int64Array, frozen
 from tutti.topologies.kernels import kernel
 

@@ -10,33 +10,13 @@ import numpy as np
 from tutti.schedules.collective import EVERYONE
 from tutti.schedules.files.rounds import RoundTable
 from tutti.schedules.schedule import COLUMNS, NO_COPY, Clock, Schedule, TransferColumns
-from tutti.topologies.errors import TuttiError
+from tutti.topologies.errors import VerificationError
 from tutti.topologies.exact import INT32_MAX, INT64_MAX, BoolArray, Int32Array, Int64Array
 from tutti.topologies.kernels import kernel
 
 MOST_ROWS = INT32_MAX
 """Largest number of rows: row numbers are int32."""
 _FINE, _CHUNK, _COUNT, _ITEM, _ROUTE, _REDUCE, _SOURCE, _TARGET = range(8)
-
-
-class VerificationError(TuttiError):
-    """A schedule does not do its collective; the text is one line.
-
-    Parameters
-    ----------
-    text
-        The fault and its place; if a row is given, it follows "transfer 7".
-    row
-        The first wrong transfer; None if no single one is to blame (the chunk table, missing data).
-    """
-
-    def __init__(self, text: str, row: int | None = None) -> None:
-        super().__init__(text if row is None else f"transfer {row}{text}")
-        self.text, self.row = text, row
-
-    def renumbered(self, first_row: int) -> VerificationError:
-        """Return the same error for the table in which the first row has this number."""
-        return self if self.row is None else VerificationError(self.text, self.row + first_row)
 
 
 def wrong_transfer(schedule: Schedule, row: int, chunk: int | None, what: str) -> VerificationError:

@@ -12,8 +12,7 @@ import numpy as np
 
 from tutti.schedules.message_durations import Messages, transfer_ticks
 from tutti.schedules.schedule import Clock, Schedule, TransferColumns
-from tutti.schedules.verify.table import VerificationError
-from tutti.topologies.errors import InputError
+from tutti.topologies.errors import InputError, VerificationError
 from tutti.topologies.exact import INT64_MAX, NONE, Int32Array, Int64Array, offsets_of
 from tutti.topologies.graphs.heaps import pop_event, push_event
 from tutti.topologies.kernels import kernel

@@ -21,8 +21,7 @@ import numpy as np
 from tutti.topologies.assembly import Arcs, Values, assemble, at_least, check_size, per_class
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import NONE
-from tutti.topologies.families.grids import there_and_back, torus
-from tutti.topologies.families.machines import two_way
+from tutti.topologies.families.grids import there_and_back, torus, two_way
 from tutti.topologies.topology import DEFAULT_BANDWIDTH, Topology
 from tutti.topologies.units import GIGA
 

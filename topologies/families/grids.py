@@ -26,7 +26,7 @@ from tutti.topologies.assembly import (
     product_links,
 )
 from tutti.topologies.errors import InputError
-from tutti.topologies.exact import Int64Array
+from tutti.topologies.exact import Int64Array, IntArray
 from tutti.topologies.topology import Topology
 
 
@@ -281,6 +281,11 @@ def _clique(length: int) -> _Factor:
         return tail[tail != head], head[tail != head]
 
     return _Factor(length, length * (length - 1), arcs)
+
+
+def two_way(one: IntArray, other: IntArray) -> Arcs:
+    """Return the links from each node of one array to its counterpart in the other, then the links back."""
+    return np.concatenate([one, other]), np.concatenate([other, one])
 
 
 def there_and_back(here: Int64Array, up: Int64Array, down: Int64Array) -> Arcs:

@@ -31,8 +31,8 @@ import numpy as np
 
 from tutti.topologies.assembly import Arcs, Values, assemble, at_least, check_size
 from tutti.topologies.errors import InputError
-from tutti.topologies.exact import NONE, IntArray
-from tutti.topologies.families.grids import torus
+from tutti.topologies.exact import NONE
+from tutti.topologies.families.grids import torus, two_way
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import GIGA, MEGA
 
@@ -374,11 +374,6 @@ def _fabric_of_boxes(fabric: Fabric, boxes: int, gpus: int) -> Arcs:
     source, target = two_way(one, other)
     order = np.lexsort((target, source))
     return source[order], target[order]
-
-
-def two_way(one: IntArray, other: IntArray) -> Arcs:
-    """Return the links from each node of one array to its counterpart in the other, then the links back."""
-    return np.concatenate([one, other]), np.concatenate([other, one])
 
 
 _US = Fraction(1, 10**6)

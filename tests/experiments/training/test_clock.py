@@ -4,7 +4,8 @@ from fractions import Fraction
 
 import pytest
 
-from tutti.experiments.training.workload import BOUND, SEND, Communication, Formula, Scheduled
+from tutti.experiments.training.networks import BOUND, Scheduled
+from tutti.experiments.training.workload import SEND, Communication, Formula
 from tutti.schedules.byte_matrix import byte_matrix
 from tutti.schedules.collective import Kind
 from tutti.topologies.errors import InputError
