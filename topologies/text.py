@@ -324,6 +324,8 @@ def _base(text: str, head: str, keys: Mapping[str, str]) -> Topology:
         return _imported(text, FORMATS[start], head.partition(":")[2], keys)
     if head.endswith((*SUFFIXES, ".xml")) or _is_file(head):
         return _from_file(head, _file_defaults(text, keys))
+    if head and not match and Path(head).is_dir():
+        raise InputError(f"{_shown(text)} is a folder; name a file in it, or a family, e.g. torus:4x4")
     misspelt = start.lower().replace("-", "_") in FAMILIES
     if looks_like_notation(head):
         with suppress(InputError) if misspelt else nullcontext():
@@ -462,6 +464,8 @@ def _parse_keys(text: str, query: str) -> dict[str, str]:
     for part in query.split("&"):
         key, equals, value = (piece.strip() for piece in part.partition("="))
         known = (*_KEYS, *_owners())
+        if not part.strip():
+            raise InputError(f"{_shown(text)}: nothing stands after '?' or '&'{suggestion('', known)}")
         if key not in known:
             raise InputError(f"{_shown(text)}: unknown key '{key}'{suggestion(key, known)}")
         if not equals or not value:

@@ -61,8 +61,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return Exit.PIPE_CLOSED
     except KeyboardInterrupt:
         return _complain("stopped", Exit.INTERRUPTED)
-    except MemoryError:
-        return _complain("out of memory", Exit.NO_SCHEDULE)
+    except MemoryError as error:
+        why = f": {error}".rstrip(": .")  # numpy says how much it wanted
+        return _complain(
+            f"out of memory{why}; smaller networks, or other methods, need less", Exit.NO_SCHEDULE
+        )
     except RecursionError:
         return _complain("the input is nested too deeply", Exit.BAD_INPUT)
     except OSError as error:

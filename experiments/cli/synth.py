@@ -262,7 +262,11 @@ def _print_bounds(text: str, arguments: BoundCommand) -> None:
         if more and not arguments.json:  # those that linear programs have added or raised
             _print_document({**document, "bounds": more}, topology)
         elif not arguments.json:
-            say("linear programs prove no larger bound")
+            say(
+                "stopped before a larger bound was proven"
+                if stopped
+                else "linear programs prove no larger bound"
+            )
     if arguments.json:
         print_json(document)
     if stopped:

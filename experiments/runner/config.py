@@ -292,8 +292,8 @@ def parse_toml(text: str, path: str) -> dict[str, Any]:
         return tomllib.loads(text, parse_float=Decimal)
     except tomllib.TOMLDecodeError as error:
         if place := re.fullmatch(r"(.*) \(at line (\d+), column (\d+)\)", str(error)):
-            raise InputError(f"{path}:{place[2]}: {place[1]} (column {place[3]})") from error
-        raise InputError(f"{path}: {error}") from error
+            raise InputError(f"{path}:{place[2]}: not TOML: {place[1]} (column {place[3]})") from error
+        raise InputError(f"{path}: not TOML: {error}") from error
     except RecursionError as error:
         raise InputError(f"{path}: nested too deeply for a config") from error
     except ValueError as error:  # an integer of thousands of digits, or a date that is none

@@ -236,6 +236,7 @@ def test_a_file_needs_no_suffix_but_is_never_taken_for_a_family(tmp_path, monkey
         ),
         ("K_3?bandwidth=1GB/s,2GB/s", r"complete:3: bandwidth has 2 values; give 1$"),
         ("torus:4x4?twist=1", r"torus has no twist; families that do: twisted_torus$"),
+        ("/", r"^topology '/' is a folder; name a file in it, or a family, e\.g\. torus:4x4$"),
         ("", r"^topology '' is not understood; write family:args"),
         ("torus", r"^topology 'torus': 0 arguments; expected torus:AxBx\.\.\., e\.g\. torus:4x4$"),
         ("torus:", r"0 arguments; expected torus:AxBx"),
@@ -265,7 +266,8 @@ def test_a_file_needs_no_suffix_but_is_never_taken_for_a_family(tmp_path, monkey
         ("torus:4x4?bandwith=5GB/s", r"unknown key 'bandwith'; did you mean 'bandwidth'\?$"),
         (
             "torus:4x4?",
-            r"unknown key ''; allowed: alpha, bandwidth, degrade, drop_links, drop_nodes, fabric, "
+            r"nothing stands after '\?' or '&'; allowed: alpha, bandwidth, degrade, "
+            r"drop_links, drop_nodes, fabric, "
             r"fail_links, fail_nics, fail_nodes, hosts, links, nvlink, pcie, rails, ranks, reduce, seed, "
             r"switches, twist$",
         ),

@@ -56,6 +56,7 @@ def test_bounds_come_before_linear_programs_which_have_a_limit(tutti, monkeypatc
     stop_at_programs(monkeypatch)
     command = ["bound", "mesh:3", "--collective", "broadcast", "--size", "100KB"]
     code, out, err = tutti(*command, "--lp")
+    assert out.endswith("stopped before a larger bound was proven\n")
     said = (
         "tutti: linear programs for multicast_price, path_price, at most 10 min each; "
         "Ctrl-C keeps what is found"

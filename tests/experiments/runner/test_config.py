@@ -159,7 +159,7 @@ def test_a_kind_that_is_said_is_that_which_the_tables_give_away(path):
 WRONG = {
     # malformed files
     'name = "x\n': r"x\.toml:1: .+ \(column \d+\)",
-    'name = "x"\n[[topology]]\nspec = \n': r"x\.toml:3: Invalid value \(column 8\)",
+    'name = "x"\n[[topology]]\nspec = \n': r"x\.toml:3: not TOML: Invalid value \(column 8\)",
     # kinds
     f'kind = "frontier"\n{tables()}': r"x\.toml: 'kind' must be 'schedules', 'failures', 'solvers' or 'trai",
     tables() + '[[job]]\nname = "x"': r"x\.toml: a study of training has no 'topology'; it has name, kind",
