@@ -31,14 +31,13 @@ from tutti.schedules.list_scheduling.kernel import Amounts, ListScheduleTransfer
 from tutti.schedules.message_durations import check_reach, link_ticks
 from tutti.schedules.method import Problem
 from tutti.schedules.schedule import Clock, Schedule
-from tutti.schedules.simulation.simulate import SimulationOptions, simulate
 from tutti.topologies.exact import INT64_MAX, Int32Array, Int64Array, entries_of, offsets_of
 from tutti.topologies.graphs.heaps import stable_pass
 
 FINE = 2**20
 """Factor of the units if pieces of a part can't be equal. They then differ by less than 1e-6."""
 MOST_SLICED = 2**17
-"""Largest number of a flow's transfers times slices that is simulated."""
+"""Largest number of a flow's hops times slices that is simulated. A larger value tries more slices."""
 
 
 class TimedSchedule(Protocol):
@@ -144,21 +143,6 @@ def cut(weight: Int64Array, counts: Int64Array, units: int, finest: int) -> Piec
     begin = before + place * size[part] // counts[part]
     end = before + (place + 1) * size[part] // counts[part]
     return Pieces(units, part, place, begin, end)
-
-
-class _Sliced(NamedTuple):
-    seconds: float
-
-
-def sliced_seconds(flow: Schedule, size: Fraction) -> float:
-    """Return the least simulated time of a flow in a power of two of slices, up to `MOST_SLICED`."""
-
-    def attempt(slices: int) -> _Sliced:
-        return _Sliced(simulate(flow, size, SimulationOptions(slices=slices)).time)
-
-    most = max(MOST_SLICED // max(len(flow), 1), 1)
-    powers = (2**power for power in range(1, most.bit_length()))
-    return improved(attempt(1), powers, attempt, patience=2).seconds
 
 
 class TreePairs(NamedTuple):
