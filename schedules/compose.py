@@ -3,8 +3,8 @@
 The two may cut an item into different chunks. The whole uses their common refinement, in which every cut of
 either is a cut. Sizes are integers, so the refinement is exact.
 
-Methods whose schedules are made of allgathers have closed forms of their time in common, for
-`schedules.method.Method.estimate`.
+The time of some methods has a closed form: `shard_seconds` is that of methods that send each shard in its own
+messages, and `seconds_by_allgathers` adds the two halves of an allreduce. `Method.estimate` uses them.
 """
 
 from __future__ import annotations

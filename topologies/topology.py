@@ -1,7 +1,7 @@
 """The network: an immutable directed multigraph of ranks, switches and links.
 
-Two searches on any graph of arcs are here, too: breadth-first distances, and the components, which are sets
-of nodes that reach each other.
+Two searches on any directed graph are here, too: breadth-first distances, and components (weak, or strong
+if asked).
 """
 
 from __future__ import annotations

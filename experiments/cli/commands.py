@@ -2,7 +2,7 @@
 
 The docstring of a class is the text of its help: a summary, the meaning of each field, and examples. The name
 that the help gives to a field's value stands after the field and a colon; by default it is made of the
-field's name. ``tutti NAME`` makes a `NameCommand` and passes it to the function ``do_name`` of its module.
+field's name. ``tutti synth`` makes a `SynthCommand` and passes it to the function ``do_synth`` of its module.
 
 Nothing here may take long to import, because ``tutti --help`` needs all of it.
 """

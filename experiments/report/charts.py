@@ -1,7 +1,7 @@
 """The charts of a report: declarative specs (Vega-Lite, by Altair) over data frames.
 
-A spec says which column is drawn how; scales, ticks and labels are the library's. A spec is made by a
-function here and named in `_specs`. The page has every spec and the rows of the run once: a `Figure` names a
+A spec says which column is drawn how; scales, ticks and labels are the library's. A function here makes each
+spec, and `run_specs` names them. The page has every spec and the rows of the run once: a `Figure` names a
 spec and chooses rows, or brings its own. `templates/charts.js` draws it, and ``tutti report`` writes it for
 papers. Colours come from the theme (`theme`), so that one spec serves light and dark pages.
 """

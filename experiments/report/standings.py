@@ -3,14 +3,14 @@ r"""Who is the fastest, over a whole run and at each size, and how near to the b
 A gap here is (UB - LB)/LB with the largest bound of its case: a bound that one method proved holds for all.
 Gaps go from 0 to many times 100 %, so that their arithmetic mean is that of a few large ones: means are
 shifted geometric ones (`shifted_mean`). Methods are ranked by that mean over the same cases (`common_cases`);
-other numbers are over the cases that a method has a time for, which differ from method to method. So beside
-them stands by what factor (geometric mean) it is slower than the best of the same cases.
+other numbers are over the cases that a method has a time for, which differ from method to method. A further
+column therefore has the geometric mean of a method's time over the best time of the same cases.
 
 `sentences` is the answer of a run, made from these numbers: who is the fastest, and how near to the bound.
 
 `switch_overs` has the fastest method at each size, and the sizes between which that changes. Times are known
-at the sizes run. Between two of them a method's time is taken for known where it is a line in M, which is
-known in one of two forms:
+at the sizes run. Between two of them a method's time is used only where it is linear in M. There are two such
+cases:
 
 - *exact*: at both sizes it is :math:`T_L \alpha + T_B M / B`, its schedule's cost. That is
   what the schedule takes at most at any size, and meets on symmetric networks;

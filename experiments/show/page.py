@@ -1,4 +1,4 @@
-"""The page: a network, or a schedule on one, in one file that needs nothing else; and what a text names.
+"""The page of a network, or of a schedule on one: one file that needs nothing else.
 
 A `Film` is what the page's player shows: a schedule's messages on their links, as the simulator times them.
 """

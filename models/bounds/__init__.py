@@ -23,13 +23,13 @@ kind                   unit      what no schedule can beat
 ``docs/proofs.md`` states and proves each. ``X.py`` finds a bound. ``check_X.py``, or `check` where that is
 short, recomputes it from its certificate with code of its own. `certificate` holds what the checks share.
 `bandwidth` (by the `bottleneck_cut`) finds ``cut``, ``degree``, ``partition`` and ``partition_latency``, and
-`latency` finds ``distance``, ``combined``, ``broadcast_growth`` and ``first_hop``. Every other file has the
-name of its bound. `traffic` sorts the items of a collective, `spreading` counts how far data can have come by
-a time, `symmetry_classes` finds what is equivalent, and `message_pricing` the messages that ``path_price``
-needs. `report` gathers the bounds, and writes and reads the lines of ``tutti bound --json``. `bound` is what
-all return, with the sentence that says what its certificate proves. Methods (`models.all_to_all`,
-`models.allreduce`) find ``mcf``, ``unicast_price`` and ``lp`` with their own models; ForestColl builds on the
-bottleneck cut. A `BoundKind` of a plug-in brings its own proof.
+`latency` finds ``distance``, ``combined``, ``broadcast_growth`` and ``first_hop``. Each other bound that is
+found here has a file of its name. `traffic` sorts the items of a collective, `spreading` counts how far data
+can have come by a time, `symmetry_classes` finds what is equivalent, and `message_pricing` the messages that
+``path_price`` needs. `report` gathers the bounds, and writes and reads the lines of ``tutti bound --json``.
+`bound` has the class `Bound`, which all return, and the sentence that says what a certificate proves. Methods
+(`models.all_to_all`, `models.allreduce`) find ``mcf``, ``unicast_price`` and ``lp`` with their own models;
+ForestColl builds on the bottleneck cut. A `BoundKind` of a plug-in brings its own proof.
 """
 
 from tutti.models.bounds.bound import Bound, BoundError, BoundKind, FoundBounds, found_bounds, own_bounds

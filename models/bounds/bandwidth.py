@@ -1,13 +1,14 @@
 r"""Bandwidth bounds: the data that must leave a set of nodes, or cross between several, over their bandwidth.
 
 `cut_bound` and `degree_bound` are about one set and one rank. `partition_bounds` are those of allreduce, with
-2(k - 1) transfers a byte between k parts. Other collectives beside an allreduce are counted with it, k - 1
-transfers a byte. Among all partitions P of the ranks the bound 2(|P| - 1) / cap(P) is largest where cap(P) /
-(|P| - 1) is least. On a network without switches that is the strength of the graph whose edges have the
-capacities of both directions together, found exactly (`topologies.graphs.strength`). With switches, or groups
-of the ranks, the best of a few partitions is taken: each rank alone, the hosts, and the parts into which the
-strength of the whole network falls, switches included. `partition_latency_bound` adds the α's that transfers
-between parts wait for. All but this are in seconds per byte of M. Proofs: ``docs/proofs.md``.
+2(k - 1) transfers a byte between k parts. If other collectives run at the same time, their data is counted
+too: k - 1 transfers a byte that is broadcast or reduced. Among all partitions P of the ranks the bound 2(|P|
+- 1) / cap(P) is largest where cap(P) / (|P| - 1) is least. On a network without switches that is the strength
+of the graph whose edges have the capacities of both directions together, found exactly
+(`topologies.graphs.strength`). With switches, or groups of the ranks, the best of a few partitions is taken:
+each rank alone, the hosts, the lines of groups, and the parts into which the strength of the whole network
+falls, switches included. `partition_latency_bound` adds the α's that transfers between parts wait for. All
+but this are in seconds per byte of M. Proofs: ``docs/proofs.md``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A lower bound on time, its certificate, and the sentence that says what this proves.
 
 `Bound` is what finders of all kinds return. `sentence` has the words for people, one sentence for each kind
-of proof. `secant` says where a search over times by linear programs goes next.
+of proof. `secant` gives the next time that a search with linear programs tries.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Bounds that count α: distance, combined with bandwidth, broadcast growth and first hop.
 
-`broadcast_growth_bound` counts the messages that spread the data of one rank. The first t at which X(u, t),
-as `models.bounds.spreading` has it, is the number of ends of what starts at u is a bound; and so it is with
-links reversed, for all data that one end needs. Without switches that only forward it is the distance, and
-left out. ``docs/proofs.md`` proves all.
+`broadcast_growth_bound` counts the messages that spread the data of one rank u. X(u, t) is the most ranks
+that can have it at time t (`models.bounds.spreading`). The first t at which X(u, t) reaches the number of
+ranks that need it is a bound. With links reversed, the same holds for the data that one rank needs. Without
+switches that only forward this bound is the distance, and it is left out. ``docs/proofs.md`` proves all.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The data of a collective, in classes that symmetries of the network make equal.
 
-`Views` are the classes of nodes and links as seen from where each item starts that is copied: those of
-``multicast_price``. `RankPairs` are the pairs of ranks whose data a collective moves, grouped by
-automorphisms: those of ``path_price``. The programs of these bounds have one price for a class.
+`Views` groups the nodes and links that are equivalent as seen from the start of an item; ``multicast_price``
+uses it. `RankPairs` groups the pairs of a start and an end by automorphisms; ``path_price`` uses it. The
+programs of these bounds have one price for a class.
 """
 
 from __future__ import annotations
@@ -35,12 +35,14 @@ from tutti.topologies.transforms import transpose
 _TAIL, _HEAD = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 """Odd factors, by which colours are hashed."""
 MOST_WORK = 2**20
-"""Largest number of items times nodes and links of a network that gets this bound."""
+"""Largest number of items times nodes and links for which ``multicast_price`` is found. A larger value
+needs more time and memory."""
 Datum = tuple[frozenset[int], frozenset[int]]
 """The ranks where a datum starts, each of which adds to it if they are several, and those that need it."""
 
 MOST_PLACES = 2**19
-"""Largest number of pairs times nodes of a network that gets this bound."""
+"""Largest number of pairs times nodes for which ``path_price`` is found. A larger value needs more time and
+memory."""
 MOST_ELEMENTS = 2**10
 """Largest number of symmetries that are tried one by one, if not all generators keep the data."""
 

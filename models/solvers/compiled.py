@@ -1,4 +1,4 @@
-"""A linear program as matrices, passed to any back-end as arrays: of a Pyomo model, or written row by row."""
+"""A linear or integer program as matrices, from a Pyomo model or written row by row, for any back-end."""
 
 from __future__ import annotations
 

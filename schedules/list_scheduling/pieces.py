@@ -9,10 +9,11 @@ receives the result from its parent in the other tree. A transfer upwards waits 
 children. A transfer downwards waits for the one into the parent or, at the root, for all that come up: the
 root's place upwards is the join of these.
 
-The schedules are improved forwards and backwards. With time running backwards a list schedule is one again.
-Each pass first schedules all transfers from the end; those that ended last come first. It then schedules them
-from the beginning, in the order of the first half. This closes gaps (Li and Willis, European J. Oper. Res.
-1992; called justification in Valls, Ballestin, Quintanilla, European J. Oper. Res. 2005).
+The schedules are improved forwards and backwards. A list schedule can also be made from the end, with time
+reversed. Each pass first schedules the transfers forwards, by priority, and then from the end, those that
+arrived last first. Their starts are the priorities of the next pass. This closes gaps (Li and Willis,
+European J. Oper. Res. 1992; called justification in Valls, Ballestin, Quintanilla, European J. Oper. Res.
+2005).
 """
 
 from __future__ import annotations

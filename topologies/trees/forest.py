@@ -9,8 +9,8 @@ latency of its schedule. `align_trees` makes consecutive trees of a forest simil
 A forest meets the bottleneck cut's 1/x* under two conditions. Root r has k·w_r trees, where the weights w are
 integers without a common divisor (all 1 in an allgather). No link of bandwidth b is in more than U·b of them,
 where U = k/x*. So U·b must be an integer for every link, and U·x*·w_r for every root: the smallest such U is
-one over the greatest common divisor of these rationals. With weights 1 and 1/x* = p/q this is the
-proposition's U = p / gcd(q, {b_e}) and k = U·x*.
+one over the greatest common divisor of these rationals. With weights 1 and 1/x* = p/q this is U = p / gcd(q,
+{b_e}) and k = U·x*, the proposition of B.5.1.
 """
 
 from __future__ import annotations
