@@ -10,6 +10,7 @@ import multiprocessing
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from fractions import Fraction
 from functools import partial
 from itertools import product
@@ -42,6 +43,7 @@ from tutti.schedules.repair import fastest_repair
 from tutti.schedules.schedule import Clock, Schedule
 from tutti.schedules.simulation.simulate import simulate
 from tutti.schedules.verify import verify
+from tutti.topologies.errors import NoSchedule
 from tutti.topologies.text import parse_topology
 
 NETWORKS = (
@@ -84,10 +86,11 @@ def _compile_methods(names: Sequence[str], networks: Sequence[str] = NETWORKS, l
         problem = Problem(topology, collective(kind, topology.num_ranks), SIZE)
         options = limited(method.options(), 0.2)
         if not method.refusal(problem, options):
-            schedule = method.synthesize(problem, options, np.random.default_rng(0))
-            _use(schedule)
-            if lowered:
-                judge(lower(schedule), interleavings=2)
+            with suppress(NoSchedule):  # found none in this time: there is nothing more to compile
+                schedule = method.synthesize(problem, options, np.random.default_rng(0))
+                _use(schedule)
+                if lowered:
+                    judge(lower(schedule), interleavings=2)
 
 
 def _compile_bounds(text: str) -> None:

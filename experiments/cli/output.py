@@ -96,8 +96,7 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
     for number, name in enumerate(columns):  # of numbers, perhaps with a unit; a sentence may start with one
         words = [row[number] for row in body]
         numeric = all(len(w.split()) <= 2 and (w[:1].isdigit() or w[:1] in "+-") for w in words)
-        longest = max(map(len, words), default=0)
-        whole = min(longest, console().width // 4) if number == 0 else None  # names stay whole
+        whole = min(max(map(len, words), default=0), console().width // 4) if number == 0 else None
         table.add_column(name, justify="right" if numeric else "left", overflow="fold", min_width=whole)
     for row in body:
         table.add_row(*row)
