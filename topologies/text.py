@@ -290,7 +290,7 @@ def parse_topology(text: str) -> Topology:
     14
     """
     name = text.strip()
-    if _is_file(name):
+    if _is_there(name):
         return _from_file(name, {})
     head, mark, query = name.partition("?")
     keys = _parse_keys(name, query) if mark else {}
@@ -309,7 +309,7 @@ def with_words(text: str, key: str, words: Sequence[str]) -> str:
     >>> with_words("ring:8?drop_links=0-1&seed=2", "drop_links", ["3-4"])
     'ring:8?drop_links=0-1,3-4&seed=2'
     """
-    head, mark, query = (text, "", "") if _is_file(text) else text.partition("?")
+    head, mark, query = (text, "", "") if _is_there(text) else text.partition("?")
     keys = dict(part.partition("=")[::2] for part in query.split("&")) if mark else {}
     keys[key] = ",".join(filter(None, [keys.get(key, ""), *words]))
     return f"{head}?" + "&".join(f"{name}={value}" for name, value in keys.items())
@@ -322,10 +322,8 @@ def _base(text: str, head: str, keys: Mapping[str, str]) -> Topology:
         return _build(text, FAMILIES[match[1]], match[2], keys)
     if start in FORMATS:
         return _imported(text, FORMATS[start], head.partition(":")[2], keys)
-    if head.endswith((*SUFFIXES, ".xml")) or _is_file(head):
+    if head.endswith((*SUFFIXES, ".xml")) or _is_there(head):
         return _from_file(head, _file_defaults(text, keys))
-    if head and not match and Path(head).is_dir():
-        raise InputError(f"{_shown(text)} is a folder; name a file in it, or a family, e.g. torus:4x4")
     misspelt = start.lower().replace("-", "_") in FAMILIES
     if looks_like_notation(head):
         with suppress(InputError) if misspelt else nullcontext():
@@ -337,6 +335,8 @@ def _base(text: str, head: str, keys: Mapping[str, str]) -> Topology:
                 return expression.topology(bandwidth, alpha)
             except InputError as error:
                 raise InputError(f"{_shown(text)}: {error}") from None
+    if _is_there(head, Path.is_dir):
+        raise InputError(f"{_shown(text)} is a folder; name a file in it, or a family, e.g. torus:4x4")
     if match or misspelt:
         raise InputError(
             f"{_shown(text)}: unknown family '{start}'{suggestion(start, [*FAMILIES, *FORMATS])}"
@@ -371,10 +371,10 @@ def _shown(text: str) -> str:
     return f"topology {text[:120]!r}{'...' * (len(text) > 120)}"
 
 
-def _is_file(name: str) -> bool:
-    """Return whether a file has this name, which is not that of a family."""
+def _is_there(name: str, such: Callable[[Path], bool] = Path.is_file) -> bool:
+    """Return whether a file, or a folder, has this name, which is not that of a family."""
     try:
-        return bool(name) and name.partition(":")[0] not in {**FAMILIES, **FORMATS} and Path(name).is_file()
+        return bool(name) and name.partition(":")[0] not in {**FAMILIES, **FORMATS} and such(Path(name))
     except (OSError, ValueError):  # no file can have such a name
         return False
 
