@@ -1,22 +1,18 @@
 """Every method by name. A new one is one line of ``method_names.toml``, or a plug-in (`experiments.plugins`).
 
-A method is imported when it is first asked for: most commands want one, and all take half a second. Methods
-that call others have options that name these (`CallingOptions`).
+A method is imported when it is first asked for: most commands want one, and all take half a second.
 """
 
 from __future__ import annotations
 
 from collections import UserDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from tutti.experiments.old_names import NAMES, OLD_NAMES, current_name
 from tutti.topologies.errors import InputError, suggestion
-from tutti.topologies.options import Duration, Options
-from tutti.topologies.units import parse_time
 
 if TYPE_CHECKING:
     from tutti.schedules.method import Method
@@ -84,52 +80,3 @@ def find_method(name: str, methods: Mapping[str, Method] | None = None) -> Metho
     from tutti.schedules.groups import by_groups  # what it needs is needed only here
 
     return by_groups(known[current])
-
-
-@dataclass(frozen=True)
-class CallingOptions(Options):
-    """The base of the options of methods that call others: a field of their names, and a time limit for all.
-
-    Parameters
-    ----------
-    time_limit
-        A time with its unit.
-
-    Raises
-    ------
-    InputError
-        If the time is none, or a method is not a name.
-    """
-
-    CALLED: ClassVar[str] = "base_methods"
-    """The field with the names."""
-
-    time_limit: Annotated[str, Duration("20s")] = "10s"
-
-    def __post_init__(self) -> None:
-        """Check the values; the names become a tuple."""
-        super().__post_init__()
-        object.__setattr__(self, self.CALLED, self.names)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The methods that are to be called."""
-        return tuple(getattr(self, self.CALLED))
-
-    @property
-    def seconds(self) -> float:
-        """The time limit."""
-        return float(parse_time(self.time_limit))
-
-    def chosen(self, methods: Mapping[str, Method]) -> list[Method]:
-        """Return the methods of these names, in order.
-
-        Raises
-        ------
-        InputError
-            If there is none of a name.
-        """
-        if (unknown := next((name for name in self.names if name not in methods), None)) is not None:
-            asked = f"{self.OWNER} option {self.CALLED}"
-            raise InputError(f"{asked}: {unknown_method(unknown, methods)}")
-        return [methods[name] for name in self.names]

@@ -29,7 +29,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from tutti.experiments.registry import CallingOptions
+from tutti.experiments.methods.calling import CallingOptions
 from tutti.models.bounds import Bound, FoundBounds, each_bound, own_bounds
 from tutti.schedules.collective import Kind
 from tutti.schedules.compose import from_allgather

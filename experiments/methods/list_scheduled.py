@@ -18,7 +18,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from tutti.experiments.registry import CallingOptions
+from tutti.experiments.methods.calling import CallingOptions
 from tutti.models.forestcoll.epochs import planned_schedule
 from tutti.schedules.capabilities import Capabilities
 from tutti.schedules.collective import KINDS, Collective, Kind

@@ -15,7 +15,7 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from tutti.experiments.registry import CallingOptions
+from tutti.experiments.methods.calling import CallingOptions
 from tutti.heuristics.refine import Maker, refined
 from tutti.schedules.capabilities import Capabilities, Groups
 from tutti.schedules.collective import KINDS
