@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from tutti.topologies.errors import InputError
+from tutti.topologies.errors import InputError, suggestion
 
 NAMES: dict[str, Any] = tomllib.loads(Path(__file__).with_name("method_names.toml").read_text("utf-8"))
 """Places of the methods, and all names in earlier versions of methods and their options."""
@@ -25,6 +25,14 @@ _WORD = re.compile(r"\w+\b(?!=)")
 def current_name(name: str) -> str:
     """Return today's name of a method; a method from outside keeps a name that one had here earlier."""
     return OLD_NAMES.get(name, name)
+
+
+def unknown_method(name: str, known: Collection[str]) -> str:
+    """Return what is wrong with a name that no method has: a removed method's says what to use instead."""
+    if name in NAMES["removed"]:
+        version, instead = NAMES["removed"][name]
+        return f"method '{name}' was removed in version {version}; use '{instead}'"
+    return f"unknown method '{name}'{suggestion(name, known)}"
 
 
 def current_model(text: str) -> str:

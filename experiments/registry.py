@@ -11,8 +11,8 @@ from functools import cache
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
-from tutti.experiments.old_names import NAMES, OLD_NAMES, current_name
-from tutti.topologies.errors import InputError, suggestion
+from tutti.experiments.old_names import NAMES, OLD_NAMES, current_name, unknown_method
+from tutti.topologies.errors import InputError
 
 if TYPE_CHECKING:
     from tutti.schedules.method import Method
@@ -53,14 +53,6 @@ def add_method(method: Method) -> None:
     OLD_NAMES.pop(method.name, None)
     for methods in (_SINGLE, _MADE, METHODS):
         methods[method.name] = method
-
-
-def unknown_method(name: str, known: Mapping[str, Method]) -> str:
-    """Return what is wrong with a name that no method has: a removed method's says what to use instead."""
-    if name in NAMES["removed"]:
-        version, instead = NAMES["removed"][name]
-        return f"method '{name}' was removed in version {version}; use '{instead}'"
-    return f"unknown method '{name}'{suggestion(name, known)}"
 
 
 def find_method(name: str, methods: Mapping[str, Method] | None = None) -> Method:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from tutti.experiments.registry import unknown_method
+from tutti.experiments.old_names import unknown_method
 from tutti.schedules.method import Method
 from tutti.topologies.errors import InputError
 from tutti.topologies.options import Duration, Options

@@ -18,8 +18,8 @@ latency, twice for Simple; with one GPU a host it is the tree's.
 
 The bandwidth is that of c channels of speed v, reduced by the cost of the protocol and by the limit of a
 channel, or of LL. B is n/s times that for a ring, and for NVLS in an allreduce; it is half of it for a tree,
-and for most others all of it. Trees fall short of
-that by a factor that depends on the size, and the latency of a ring with Simple grows on several hosts.
+and for most others all of it. Trees fall short of that by a factor that depends on the size, and the latency
+of a ring with Simple grows on several hosts.
 
 The numbers are in ``constants.toml``. Latencies are in microseconds, bandwidths in GB/s (10^9 bytes a
 second). Triples of protocols are in the order of `PROTOCOLS`; triples of hosts are for one, two, and more.
