@@ -426,9 +426,9 @@ class _GroupSynthesizer:
     def fastest(self, problem: Problem) -> Schedule:
         """Return the fastest schedule of a problem that has parts."""
         size = problem.size or Fraction(1)
-        return min(self.ways(problem).values(), key=lambda made: best_slices(made, size)[1])
+        return min(self.by_network(problem).values(), key=lambda made: best_slices(made, size)[1])
 
-    def ways(self, problem: Problem) -> dict[str, Schedule]:
+    def by_network(self, problem: Problem) -> dict[str, Schedule]:
         """Return the schedules, by the name of the network on which groups were alone."""
         if _at_once(self.method, problem, self.options):
             return {OWN: self.synthesized(problem)}
@@ -437,23 +437,23 @@ class _GroupSynthesizer:
     def mixed(self, problem: Problem) -> dict[str, Schedule]:
         """Return schedules of the parts: all on one kind of network, and each on its fastest kind."""
         size, asked = problem.size or Fraction(1), parts_of(problem.collective)
-        parts = [self.ways(Problem(problem.topology, part, size * share)) for share, part in asked]
+        parts = [self.by_network(Problem(problem.topology, part, size * share)) for share, part in asked]
         times = [
-            {way: best_slices(made, size * share)[1] for way, made in ways.items()}
-            for ways, (share, _) in zip(parts, asked, strict=True)
+            {name: best_slices(made, size * share)[1] for name, made in part.items()}
+            for part, (share, _) in zip(parts, asked, strict=True)
         ]
         fastest = [min(time, key=time.__getitem__) for time in times]
         chosen = {
-            tuple(way if way in time else best for time, best in zip(times, fastest, strict=True))
-            for way in {*fastest, OWN, WHOLE}
+            tuple(name if name in time else best for time, best in zip(times, fastest, strict=True))
+            for name in {*fastest, OWN, WHOLE}
         } | {tuple(fastest)}
         alone = tuple(min(time.values()) for time in times)
         found = {}
-        for ways in sorted(chosen):
+        for names in sorted(chosen):
             made = together(
-                problem.collective, [part[way] for part, way in zip(parts, ways, strict=True)], size
+                problem.collective, [part[name] for part, name in zip(parts, names, strict=True)], size
             )
-            found[" ".join(ways)] = made.replace(stats={**made.stats, "alone": alone})
+            found[" ".join(names)] = made.replace(stats={**made.stats, "alone": alone})
         return found
 
     def grouped(self, problem: Problem) -> dict[str, Schedule]:
@@ -468,20 +468,20 @@ class _GroupSynthesizer:
         made: dict[str, list[Schedule]] = {OWN: [], WHOLE: []}
         said: TuttiError = NoSchedule(f"{self.method.name} finds no schedule for {problem.collective}")
         for group in groups:
-            for way, place in _places(problem.topology, group.members[0]):
+            for name, place in _places(problem.topology, group.members[0]):
                 try:
                     self.method.supports(place.problem(group, size), self.options)
                     alone = self.synthesized(place.problem(group, size))
                 except (Unsupported, NoSchedule, InputError) as error:
                     said = error
                 else:
-                    made[way].append(place.lifted(alone, problem.topology, group))
-        whole = {way: each for way, each in made.items() if len(each) == len(groups)}
+                    made[name].append(place.lifted(alone, problem.topology, group))
+        whole = {name: each for name, each in made.items() if len(each) == len(groups)}
         if not whole:
             raise said
         return {
-            way: each[0] if len(each) == 1 else together(problem.collective, each, size)
-            for way, each in whole.items()
+            name: each[0] if len(each) == 1 else together(problem.collective, each, size)
+            for name, each in whole.items()
         }
 
     def synthesized(self, problem: Problem) -> Schedule:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
-from itertools import product
+from itertools import accumulate, product
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ import numpy as np
 from tutti.experiments.cli.commands import ListCommand, TopologyCommand
 from tutti.experiments.cli.output import SHOWN, console, print_fields, print_json, print_table
 from tutti.experiments.cli.parser import make_parser
-from tutti.experiments.printable import say
+from tutti.experiments.printable import remark, say
 from tutti.experiments.registry import METHODS
 from tutti.models.bounds import best_bound
 from tutti.schedules.collective import KINDS, Kind, collective
@@ -46,6 +46,10 @@ BOUNDED = (Kind.ALLGATHER, Kind.ALLREDUCE, Kind.ALL_TO_ALL)
 """Collectives whose bounds ``tutti topology`` shows."""
 
 
+COLUMN = 20
+"""Characters that a column of a list has at least, or its longest text. A larger value leaves out more."""
+
+
 def do_list(arguments: ListCommand) -> None:
     """Print what there is of it; without a word, the words."""
     if arguments.what is None:
@@ -64,7 +68,19 @@ def do_list(arguments: ListCommand) -> None:
     if arguments.json:
         print_json(*documents)
     else:
-        print_table("", list(documents[0]), [[*map(_cell, document.values())] for document in documents])
+        _print_list(documents)
+
+
+def _print_list(documents: Sequence[Mapping[str, Any]]) -> None:
+    """Print a table with a column for each field, and on a narrow screen only the first fields."""
+    columns = list(documents[0])
+    rows = [[*map(_cell, document.values())] for document in documents]
+    widths = [max(len(str(text)) for text in column) for column in zip(columns, *rows, strict=True)]
+    ends = accumulate(1 + min(width, COLUMN if n else width) for n, width in enumerate(widths))
+    fit = max(1, sum(end < console().width for end in ends))
+    print_table("", columns[:fit], [row[:fit] for row in rows])
+    if fit < len(columns):
+        remark(f"a wider screen also shows {', '.join(columns[fit:])}; --json shows all")
 
 
 def _methods(arguments: ListCommand) -> Iterator[dict[str, Any]]:
@@ -82,18 +98,18 @@ def _methods(arguments: ListCommand) -> Iterator[dict[str, Any]]:
             continue
         yield {
             "name": method.name,
-            "kind": method.kind,
-            "exact_for": method.exactness(options),
             "summary": method.summary,
             "collectives": [str(kind) for kind in KINDS if kind in able.collectives],
+            "networks": [f"needs {need}" for need in able.needs] or ["any"],
             "data": [
                 able.groups.value,
                 f"{'uneven' if able.uneven_shards else 'equal'} shards",
                 *(["several kinds at once"] if Kind.MIXED in able.collectives else []),
             ],
-            "networks": [f"needs {need}" for need in able.needs] or ["any"],
-            "seeded": method.seeded,
+            "exact_for": method.exactness(options),
+            "kind": method.kind,
             "options": describe_options(method),
+            "seeded": method.seeded,
         }
 
 
@@ -101,8 +117,8 @@ def _topologies() -> Iterator[dict[str, Any]]:
     every: list[Any] = [*FAMILIES.values(), *FORMATS.values()]
     for one in every:
         form = getattr(one, "form", "FILE")
-        said = {"form": f"{one.name}:{form}" if form else one.name, "example": one.example}
-        yield {"name": one.name, **said, "summary": one.summary}
+        text = f"{one.name}:{form}" if form else one.name
+        yield {"name": one.name, "summary": one.summary, "example": one.example, "form": text}
 
 
 def _solvers() -> Iterator[dict[str, Any]]:

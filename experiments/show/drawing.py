@@ -247,7 +247,7 @@ class Picture(NamedTuple):
         Shape (nodes, 2): the middle of each node.
     radius
         The radius of a node.
-    ways
+    curves
         Shape (links, 3, 2): start, control point and end of each link's quadratic curve, between the rims.
     frames
         The frames of the hosts.
@@ -257,18 +257,18 @@ class Picture(NamedTuple):
 
     at: FloatArray
     radius: float
-    ways: FloatArray
+    curves: FloatArray
     frames: tuple[Frame, ...]
     size: tuple[float, float]
 
     def curve(self, link: int) -> str:
         """Return the path of a link."""
-        start, control, end = map(_pair, self.ways[link])
+        start, control, end = map(_pair, self.curves[link])
         return f"M{start}Q{control} {end}"
 
     def head(self, link: int) -> str:
         """Return the path of the arrow's head at the end of a link."""
-        _, control, end = self.ways[link]
+        _, control, end = self.curves[link]
         angle = math.atan2(end[1] - control[1], end[0] - control[0]) + np.array([[0.5], [-0.5]])
         barbs = end - max(3.0, 0.4 * self.radius) * np.hstack([np.cos(angle), np.sin(angle)])
         return f"M{_pair(barbs[0])}L{_pair(end)}L{_pair(barbs[1])}"
@@ -286,15 +286,15 @@ def picture(topology: Topology) -> Picture:
     cell = min(LOOK.cell / pdist(found.at).min(), LOOK.wide / extent[0], LOOK.high / extent[1])
     at = found.at * cell
     radius = float(np.clip(LOOK.share * pdist(at).min(), *LOOK.radii))
-    ways = _ways(topology, at, radius)
-    middles = (ways[:, 0] + 2 * ways[:, 1] + ways[:, 2]) / 4
+    curves = _curves(topology, at, radius)
+    middles = (curves[:, 0] + 2 * curves[:, 1] + curves[:, 2]) / 4
     marks = np.concatenate([at - radius, at + radius, middles, corners * cell])
     low, high = marks.min(axis=0) - LOOK.edge, marks.max(axis=0) + LOOK.edge
     frames = tuple(Frame(one.low * cell - low, one.high * cell - low, one.host) for one in found.frames)
-    return Picture(at - low, radius, ways - low, frames, tuple((high - low).tolist()))
+    return Picture(at - low, radius, curves - low, frames, tuple((high - low).tolist()))
 
 
-def _ways(topology: Topology, at: FloatArray, radius: float) -> FloatArray:
+def _curves(topology: Topology, at: FloatArray, radius: float) -> FloatArray:
     """Return the curve of each link: the first of its detours that keeps clear, or that which does best."""
     ends = np.stack([topology.source, topology.target]).astype(np.int64)
     start, end = at[ends]

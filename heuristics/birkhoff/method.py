@@ -143,14 +143,14 @@ class BirkhoffOptions(Options):
 
 
 class _Inside(NamedTuple):
-    """Parts of items that stay in their host: item, amount, ends, stage and way, int64 (parts,)."""
+    """Parts of items that stay in their host: item, amount, ends, stage and kind of route, int64 (parts,)."""
 
     item: Int64Array
     amount: Int64Array
     source: Int64Array
     target: Int64Array
     stage: Int64Array
-    way: Int64Array
+    kind: Int64Array
 
 
 class _StagePlan(NamedTuple):
@@ -306,13 +306,13 @@ def _schedule(
         StepTransfers(stage + 2, ranks[sender], ranks[receiver], sent),
         StepTransfers(later, ranks[receiver], ranks[cut.dest], sent),
     ]
-    ways = [np.full(len(sent), way) for way in (INSIDE, ANY, INSIDE)]
-    way = np.concatenate([ways[0], inside.way, *ways[1:]])
+    kinds = [np.full(len(sent), kind) for kind in (INSIDE, ANY, INSIDE)]
+    kind = np.concatenate([kinds[0], inside.kind, *kinds[1:]])
     rows = StepTransfers.joined(parts)
     goes = np.argsort((demand.position[rows.target] - demand.position[rows.source]) % places, kind="stable")
     goes = goes[(rows.source != rows.target)[goes]]
     return schedule_of_steps(
-        problem, rows.kept(goes), chunks, way=way[goes], ways=(fabric.inside, None, fabric.outside)
+        problem, rows.kept(goes), chunks, kind=kind[goes], allowed=(fabric.inside, None, fabric.outside)
     )
 
 
@@ -343,11 +343,11 @@ def _inside(
 
     away = np.where(source == target, 0, part_of(amount, np.array(plan.shares), np.array(TUNING.shares)))
     near = np.where(source // places == target // places, INSIDE, ANY)
-    way = np.concatenate([near, np.full(len(item), OUTSIDE)])
+    kind = np.concatenate([near, np.full(len(item), OUTSIDE)])
     item, source, target = (np.tile(column, 2) for column in (item, source, target))
     whole, amount = np.tile(amount, 2), np.concatenate([amount - away, away])
-    goes = (amount > 0) | ((whole == 0) & (way != OUTSIDE))
-    item, source, target, amount, way = (column[goes] for column in (item, source, target, amount, way))
+    goes = (amount > 0) | ((whole == 0) & (kind != OUTSIDE))
+    item, source, target, amount, kind = (column[goes] for column in (item, source, target, amount, kind))
 
     parts = np.clip(np.ceil(amount * (len(until) / TUNING.parts / max(sent, 1))), 1, None).astype(np.int64)
     parts[source == target] = 1
@@ -358,7 +358,7 @@ def _inside(
     moment = (number + np.maximum(turn[row] - 1, 0) / places) / parts[row]
     stage = np.searchsorted(until, moment * until[-1], side="right")
     flat = ranks.reshape(-1)
-    return _Inside(item[row], end - begin, flat[source[row]], flat[target[row]], stage, way[row])
+    return _Inside(item[row], end - begin, flat[source[row]], flat[target[row]], stage, kind[row])
 
 
 METHOD = Method(

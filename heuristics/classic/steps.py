@@ -68,10 +68,10 @@ def schedule_of_steps(
     rows: StepTransfers,
     chunks: Chunks | int = 1,
     reduce: BoolArray | None = None,
-    way: Int64Array | int = 0,
-    ways: Sequence[BoolArray | None] = (None,),
+    kind: Int64Array | int = 0,
+    allowed: Sequence[BoolArray | None] = (None,),
 ) -> Schedule:
-    """Return the schedule with these rows, in the step clock, pairs of nodes over one shortest route a way.
+    """Return the schedule with these rows, in the step clock, pairs of nodes over one shortest route each.
 
     Parameters
     ----------
@@ -83,9 +83,9 @@ def schedule_of_steps(
         The chunks, or the number of equal chunks of each item.
     reduce
         Shape (rows,): whether each reduces; None: all if the collective combines, otherwise none.
-    way, ways
-        The number of each row's way, and for each way the links that it may use, bool, shape (links,), None:
-        all.
+    kind, allowed
+        The number of each row's kind, and for each kind the links that it may use: bool, shape (links,), or
+        None for all.
     """
     topology, what = problem.topology, problem.collective
     chunks = Chunks.even(what, chunks) if isinstance(chunks, int) else chunks
@@ -93,12 +93,12 @@ def schedule_of_steps(
         reduce = np.ones(len(rows.step), dtype=np.bool_)
     order = np.argsort(step_numbers(rows.step), kind="stable")
     pairs = topology.num_nodes**2
-    ends = (rows.source * topology.num_nodes + rows.target + way * pairs)[order]
-    pair, number = _numbered(ends, len(ways) * pairs)
+    ends = (rows.source * topology.num_nodes + rows.target + kind * pairs)[order]
+    pair, number = _numbered(ends, len(allowed) * pairs)
     one, (source, target) = pair // pairs, np.divmod(pair % pairs, topology.num_nodes)
     found = [
         shortest_routes(topology, source[one == index], target[one == index], links)
-        for index, links in enumerate(ways)
+        for index, links in enumerate(allowed)
     ]
     lengths = np.concatenate([np.diff(offsets) for offsets, _ in found])
     route, routes = taking(Routes(offsets_of(lengths), np.concatenate([links for _, links in found])), number)

@@ -253,7 +253,7 @@ class _Data:
         data = windows.WindowData(
             self.ends, self.size, self.far, np.ascontiguousarray(self.far.T), round_about
         )
-        found = windows.ways(network, data, self.alpha, count, time / count, effort)
+        found = windows.data_paths(network, data, self.alpha, count, time / count, effort)
         if found is None:
             return None
         taken = np.arange(count) < found.hops[:, None]

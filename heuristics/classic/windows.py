@@ -134,7 +134,7 @@ class _WindowSearch(NamedTuple):
     moved: Int64Array
 
 
-def ways(
+def data_paths(
     network: WindowNetwork, data: WindowData, alpha: FloatArray, steps: int, length: float, effort: int
 ) -> DataPaths | None:
     """Return the paths of the data in `steps` steps, or None if the effort is too small for one search.
@@ -297,11 +297,11 @@ def _choose(search: _WindowSearch, datum: int) -> tuple[int, float]:
 
 
 @kernel
-def _copy(ways: DataPaths, to: DataPaths, datum: int) -> None:
+def _copy(paths: DataPaths, to: DataPaths, datum: int) -> None:
     """Copy the hops of a datum."""
-    to.hops[datum] = ways.hops[datum]
-    for place in range(ways.hops[datum]):
-        to.link[datum, place], to.step[datum, place] = ways.link[datum, place], ways.step[datum, place]
+    to.hops[datum] = paths.hops[datum]
+    for place in range(paths.hops[datum]):
+        to.link[datum, place], to.step[datum, place] = paths.link[datum, place], paths.step[datum, place]
 
 
 @kernel

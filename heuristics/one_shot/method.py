@@ -191,11 +191,11 @@ class _RootTrial:
     def links(self) -> _AllowedLinks:
         """Return which links the messages of each key may take."""
         ranks, topology = len(self.network.hops), self.network.topology
-        ways = MessageKeys(ranks)
-        keys, links = [ways.between(topology.source, topology.target)], [np.arange(topology.num_links)]
+        numbers = MessageKeys(ranks)
+        keys, links = [numbers.between(topology.source, topology.target)], [np.arange(topology.num_links)]
         for near in self.near.values():
-            keys.append(ways.inward(near, topology.source[near.inward]))
-            keys.append(ways.outward(near, topology.target[near.outward]))
+            keys.append(numbers.inward(near, topology.source[near.inward]))
+            keys.append(numbers.outward(near, topology.target[near.outward]))
             links += [near.inward, near.outward]
         joined = np.concatenate(keys)
         count = np.bincount(joined, minlength=(ranks + 2 * len(self.near)) * ranks)
@@ -237,7 +237,7 @@ class _AllowedLinks(NamedTuple):
 
 @kernel
 def _choose(
-    ways: _AllowedLinks,
+    allowed: _AllowedLinks,
     key: Int64Array,
     step: Int64Array,
     size: FloatArray,
@@ -253,8 +253,8 @@ def _choose(
             if turn > 0:
                 busy[link[message]] -= size[message] * slowness[link[message]]
             least = np.inf
-            for at in range(ways.begin[key[message]], ways.begin[key[message] + 1]):
-                other = ways.links[at]
+            for at in range(allowed.begin[key[message]], allowed.begin[key[message] + 1]):
+                other = allowed.links[at]
                 time = size[message] * slowness[other]
                 cost = size[message] * (2 * busy[other] + time)
                 if cost < least:

@@ -127,7 +127,7 @@ class _Making:
 
     def __init__(self, network: DimensionalNetwork) -> None:
         ranks = len(network.hops)
-        self.network, self.ways = network, MessageKeys(ranks)
+        self.network, self.keys = network, MessageKeys(ranks)
         self.active = [np.ones(line.size, dtype=bool) for line in network.line]
         self.held, self.steps = np.zeros(ranks, dtype=np.int64), 0
         self.copy_of = [np.array([NO_COPY])]
@@ -145,9 +145,9 @@ class _Making:
             self.steps += 1
             step = np.full(len(rank), self.steps)
             if move.hops > 0:
-                self.sums.append(np.stack([self.held[rank], self.ways.inward(near, rank), step]))
+                self.sums.append(np.stack([self.held[rank], self.keys.inward(near, rank), step]))
             else:
-                self.copies.append(np.stack([self.ways.outward(near, rank), rank, step]))
+                self.copies.append(np.stack([self.keys.outward(near, rank), rank, step]))
 
     def part(self) -> OneShotPart:
         """Return the part with all sums and copies so far."""
@@ -174,11 +174,11 @@ class _Making:
             chunk = sum(map(len, self.copy_of)) + which
         for near in roots.cliques:
             far = near.before[place]
-            rows = np.stack([chunk, self.ways.inward(near, rank), self.steps + roots.deepest - far + 1])
+            rows = np.stack([chunk, self.keys.inward(near, rank), self.steps + roots.deepest - far + 1])
             self.sums.append(rows[:, far > 0])
             for coordinate in near.coordinates:
                 others = (far == 0) & (place != coordinate)
-                key = self.ways.between(rank[others], self.network.at(rank[others], dimension, coordinate))
+                key = self.keys.between(rank[others], self.network.at(rank[others], dimension, coordinate))
                 step = np.full(len(key), self.steps + roots.deepest + 1)
                 self.sums.append(np.stack([chunk[others], key, step]))
             self.held[rank[far == 0]] = chunk[far == 0]
@@ -348,8 +348,8 @@ def _used(linked: Int64Array, moves: Sequence[Move]) -> FloatArray:
 
 def _nearer(source: Int64Array, target: Int64Array, far: Int64Array, hops: int) -> FloatArray:
     """Return the fraction that each rank `hops` hops away sends over each link that leads nearer."""
-    ways = (far[source] == hops) & (far[target] == hops - 1)
-    parts: FloatArray = ways / np.maximum(np.bincount(source, ways, minlength=len(far)), 1)[source]
+    closer = (far[source] == hops) & (far[target] == hops - 1)
+    parts: FloatArray = closer / np.maximum(np.bincount(source, closer, minlength=len(far)), 1)[source]
     return parts
 
 

@@ -111,7 +111,7 @@ class SwitchDirection(IntEnum):
 class RankMessage(NamedTuple):
     """A message of every rank, with units `low` to `high` of the shards of a hop; gathered ones are added."""
 
-    way: SwitchDirection
+    direction: SwitchDirection
     adds: bool
     hop: int
     low: int
@@ -256,7 +256,7 @@ def course_of(load: MachineCosts, share: float, least: int, parts: int, *, adds:
     """
     jobs = _jobs(load, share, least, parts, adds=adds)
     waiting = _waiting(jobs)
-    line = [number for number, job in enumerate(jobs) if job.way is SwitchDirection.ACROSS][::-1]
+    line = [number for number, job in enumerate(jobs) if job.direction is SwitchDirection.ACROSS][::-1]
     ready = {number for number, before in enumerate(waiting) if not before}
     free, start, ended = dict.fromkeys(SwitchDirection, 0.0), [0.0] * len(jobs), [0.0] * len(jobs)
     earliest = [0.0] * len(jobs)
@@ -268,18 +268,20 @@ def course_of(load: MachineCosts, share: float, least: int, parts: int, *, adds:
     # Invariant: jobs are taken in the order of their starts, because each waits until others have ended.
     while ready:
         able = [
-            number for number in ready if jobs[number].way is not SwitchDirection.ACROSS or number == line[-1]
+            number
+            for number in ready
+            if jobs[number].direction is not SwitchDirection.ACROSS or number == line[-1]
         ]
         # Of those that can go now, messages across machines go first, and of these those that spread.
         now, *_, chosen = min(
-            (max(free[jobs[n].way], earliest[n]), jobs[n].hop == 0, jobs[n].adds, n) for n in able
+            (max(free[jobs[n].direction], earliest[n]), jobs[n].hop == 0, jobs[n].adds, n) for n in able
         )
         job = jobs[chosen]
         held, late = _lasts(load, job)
-        start[chosen], free[job.way], ended[chosen] = now, now + held, now + held + late
+        start[chosen], free[job.direction], ended[chosen] = now, now + held, now + held + late
         ready.discard(chosen)
         order.append(chosen)
-        if job.way is SwitchDirection.ACROSS:
+        if job.direction is SwitchDirection.ACROSS:
             line.pop()
         for other in followers[chosen]:
             waiting[other].discard(chosen)
@@ -299,13 +301,13 @@ def _jobs(load: MachineCosts, share: float, least: int, parts: int, *, adds: boo
     cuts = np.unique(np.linspace(0, load.shard, parts + 1).astype(np.int64)).tolist()
     own = [(0, low, high) for low, high in itertools.pairwise(cuts)]
     jobs = [
-        *(RankMessage(way, True, *part) for part in gathered for way in SwitchDirection),
-        *(RankMessage(way, False, *part) for part in spread for way in SwitchDirection),
+        *(RankMessage(direction, True, *part) for part in gathered for direction in SwitchDirection),
+        *(RankMessage(direction, False, *part) for part in spread for direction in SwitchDirection),
         *(
-            RankMessage(way, sums, *part)
+            RankMessage(direction, sums, *part)
             for part in own
             for sums in (True, False)
-            for way in (SwitchDirection.UP, SwitchDirection.DOWN)
+            for direction in (SwitchDirection.UP, SwitchDirection.DOWN)
         ),
     ]
     return [job for job in jobs if adds or not job.adds]
@@ -333,25 +335,25 @@ def _waiting(jobs: list[RankMessage]) -> list[set[int]]:
     sums = [
         (job.low, job.high, place)
         for place, job in enumerate(jobs)
-        if job.adds and job.way is last[job.hop == 0]
+        if job.adds and job.direction is last[job.hop == 0]
     ]
     waiting: list[set[int]] = []
     for job in jobs:
-        if not job.adds and job.way is (SwitchDirection.ACROSS if job.hop else SwitchDirection.UP):
+        if not job.adds and job.direction is (SwitchDirection.ACROSS if job.hop else SwitchDirection.UP):
             waiting.append({place for low, high, place in sums if low < job.high and job.low < high})
-        elif job.way is (SwitchDirection.UP if job.adds else SwitchDirection.ACROSS):
+        elif job.direction is (SwitchDirection.UP if job.adds else SwitchDirection.ACROSS):
             waiting.append(set())
         else:  # a message goes up, down and across, and what spreads goes across first
-            waiting.append({number[job._replace(way=SwitchDirection((job.way - 1) % 3))]})
+            waiting.append({number[job._replace(direction=SwitchDirection((job.direction - 1) % 3))]})
     return waiting
 
 
 def _lasts(load: MachineCosts, job: RankMessage) -> tuple[float, float]:
     """Return for how long a job holds its first link, and how much later it ends."""
     units = job.high - job.low
-    if job.way is SwitchDirection.ACROSS:
+    if job.direction is SwitchDirection.ACROSS:
         return load.adapter_alpha + units * load.adapter, load.adapter_alpha
-    others = load.ranks - 1 if (job.way is SwitchDirection.UP) == job.adds else 1
+    others = load.ranks - 1 if (job.direction is SwitchDirection.UP) == job.adds else 1
     return load.port_alpha + others * units * load.port, 0.0
 
 
@@ -372,16 +374,16 @@ def _rows(found: Machines, job: RankMessage) -> tuple[Int64Array, Int64Array]:
     boxes, ranks = found.rank.shape
     box, at, other = np.indices((boxes, ranks, ranks)).reshape(3, -1)
     # Up from `at` (or down to it) goes the shard of `other`, or the shard of `at`, which owns it.
-    shared = (job.way is SwitchDirection.UP) == job.adds and job.way is not SwitchDirection.ACROSS
+    shared = (job.direction is SwitchDirection.UP) == job.adds and job.direction is not SwitchDirection.ACROSS
     kept = at != other if shared else at == other
     box, at, other = box[kept], at[kept], other[kept]
     whose = box + job.hop if job.adds else box - job.hop
-    if job.way is SwitchDirection.ACROSS:
+    if job.direction is SwitchDirection.ACROSS:
         whose = box + job.hop if job.adds else box
     item = found.rank[whose % boxes, other]
     here = found.rank[box, at]
-    way = 1 + job.hop if job.way is SwitchDirection.ACROSS else job.way
-    return item, way * found.rank.size + here
+    direction = 1 + job.hop if job.direction is SwitchDirection.ACROSS else job.direction
+    return item, direction * found.rank.size + here
 
 
 def _routes(found: Machines) -> Routes:

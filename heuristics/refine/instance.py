@@ -348,7 +348,7 @@ def by_steps(instance: RefineInstance, pieces: int) -> Planned:
     steps = _Steps(instance.roads, parcels)
     slot, turn = [], []
     for parcel in np.arange(size.size).reshape(size.shape)[:, :pieces].T.ravel().tolist():
-        for own, step, road in steps.ways(parcel, int(size.ravel()[parcel])):
+        for own, step, road in steps.transfers(parcel, int(size.ravel()[parcel])):
             slot.append(own)
             turn.append(step)
             route[own] = road
@@ -367,7 +367,7 @@ class _Steps:
             for routes, offsets in ((roads.entering, roads.into), (roads.leaving, roads.out))
         )
 
-    def ways(self, parcel: int, size: int) -> Iterator[tuple[int, int, int]]:
+    def transfers(self, parcel: int, size: int) -> Iterator[tuple[int, int, int]]:
         """Yield each transfer of a parcel, its step and its route."""
         roads, parcels, base = self.roads, self.parcels, parcel * self.parcels.slots
         root, at = int(parcels.root[parcel]), int(parcels.root[parcel])

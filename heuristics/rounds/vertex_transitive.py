@@ -195,7 +195,7 @@ class VertexTransitiveNetwork(NamedTuple):
 
     topology: Topology
     alike: Alike
-    ways: list[Int32Array]
+    routes: list[Int32Array]
     links: Int32Array
     elements: Int32Array
 
@@ -214,18 +214,18 @@ class VertexTransitiveNetwork(NamedTuple):
         order = np.argsort(nodes[:, 0])
         elements, links = nodes[order, :ranks], links[order]  # element r takes rank 0 to rank r
         orbit = orbits_of(links, topology.num_links)
-        routes = [np.array(route, np.int32) for route in single_messages(topology, 0)]
-        ways = [route for route in routes if len(np.unique(orbit[route])) == len(route)]
-        first, port = np.unique(orbit[np.concatenate(ways)], return_inverse=True)  # some lead to no rank
+        every = [np.array(route, np.int32) for route in single_messages(topology, 0)]
+        routes = [route for route in every if len(np.unique(orbit[route])) == len(route)]
+        first, port = np.unique(orbit[np.concatenate(routes)], return_inverse=True)  # some lead to no rank
         alike = Alike(
-            np.argsort(elements, axis=1)[[topology.target[way[-1]] for way in ways]].astype(np.int64),
-            offsets_of([len(way) for way in ways]),
+            np.argsort(elements, axis=1)[[topology.target[route[-1]] for route in routes]].astype(np.int64),
+            offsets_of([len(route) for route in routes]),
             port.astype(np.int64),
             topology.alpha.floats[first],
             1 / topology.bandwidth.floats[first],
-            _evenly(np.array([orbit[way[0]] for way in ways])),
+            _evenly(np.array([orbit[route[0]] for route in routes])),
         )
-        return cls(topology, alike, ways, links, elements)
+        return cls(topology, alike, routes, links, elements)
 
     def searched(self, size: float, rng: np.random.Generator, *, each: bool = False) -> tuple[float, Played]:
         """Return the least time found in which all ranks have all data, or infinity, and the messages.
@@ -289,7 +289,7 @@ class VertexTransitiveNetwork(NamedTuple):
 
     def _by_all(self, what: Collective, chunks: Chunks, played: Played, sent: list[Int64Array]) -> Schedule:
         """Return the schedule of messages with these chunks by sender, each a step after the one before."""
-        kinds = [self.ways[kind] for kind in played.message[played.sent]]
+        kinds = [self.routes[kind] for kind in played.message[played.sent]]
         count = np.repeat([one[0].size for one in sent], len(self.elements))
         return Problem(self.topology, what).schedule(
             Clock.STEP,
@@ -297,7 +297,7 @@ class VertexTransitiveNetwork(NamedTuple):
             np.concatenate([one.ravel() for one in sent]),
             np.repeat(np.arange(len(count)), count),
             np.repeat(np.repeat(np.arange(len(sent)) + 1, len(self.elements)), count),
-            routes=Routes.of([tuple(route) for way in kinds for route in self.links[:, way].tolist()]),
+            routes=Routes.of([tuple(route) for one in kinds for route in self.links[:, one].tolist()]),
         )
 
 
@@ -569,7 +569,7 @@ def allreduce(
     topology, alike, size = problem.topology, network.alike, problem.size or Fraction(1)
     tick = tick_of(topology, [size], topology.num_ranks**2)
     first = np.unique(alike.port, return_index=True)[1]
-    link = np.concatenate(network.ways)[first].tolist()
+    link = np.concatenate(network.routes)[first].tolist()
     alpha = np.array([-(-topology.alpha[one] // tick) for one in link], np.int64)
     slowness = np.array([-(-size / topology.bandwidth[one] // tick) for one in link], np.int64)
     sent = _chain(alike._replace(alpha=alpha, slowness=slowness), network.elements, until, rng)
@@ -577,7 +577,7 @@ def allreduce(
         return None
     ranks, chunks = topology.num_ranks, Chunks.even(problem.collective, 1)
     count = len(sent.kind) * ranks
-    links = [network.links[:, network.ways[kind]].tolist() for kind in sent.kind]
+    links = [network.links[:, network.routes[kind]].tolist() for kind in sent.kind]
     return problem.schedule(
         Clock.TIME,
         chunks,
@@ -670,9 +670,9 @@ def _growth(
     for place, ports in enumerate(over):
         alone.setdefault((ports.tobytes(), seen[place].tobytes()), place)
     kept = list(alone.values())
-    ways = [over[place] for place in kept]
-    port = np.concatenate([alike.port[:0], *ways])
-    offsets, choice = offsets_of([len(way) for way in ways]), np.arange(len(kept))
+    used = [over[place] for place in kept]
+    port = np.concatenate([alike.port[:0], *used])
+    offsets, choice = offsets_of([len(ports) for ports in used]), np.arange(len(kept))
     return alike._replace(seen=seen[kept], offsets=offsets, port=port, choice=choice), kind[kept]
 
 

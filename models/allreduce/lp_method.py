@@ -38,10 +38,9 @@ from tutti.models.solvers.options import LEAST_SECONDS
 from tutti.schedules.capabilities import Capabilities, Groups
 from tutti.schedules.collective import Kind
 from tutti.schedules.cost import congestion
-from tutti.schedules.list_scheduling.pieces import MOST_SLICED
 from tutti.schedules.method import Method, Problem
 from tutti.schedules.schedule import Schedule
-from tutti.schedules.simulation.simulate import best_slices, simulate
+from tutti.schedules.simulation.simulate import SLICING, best_slices, simulate
 from tutti.topologies.errors import NoSchedule
 from tutti.topologies.kernels import now
 from tutti.topologies.options import SECONDS, Choice, Options, Whole
@@ -149,13 +148,13 @@ def _flow(problem: Problem, optima: Sequence[TreeOptimum], options: AllreduceLpO
     if len(flows) == 1 or problem.size is None or not size_dependent(problem, options):
         return min(flows, key=schedule_height)
     size = Fraction(problem.size)
-    return min(flows, key=lambda flow: best_slices(flow, size, MOST_SLICED)[1])
+    return min(flows, key=lambda flow: best_slices(flow, size, SLICING.few_hops)[1])
 
 
 def _timed(problem: Problem, optimum: TreeOptimum, solver: str, flow: Schedule) -> Schedule:
     """Return the schedule with times for the problem's size, if it is shorter than the flow."""
     size = Fraction(0) if problem.size is None else Fraction(problem.size)
-    shortest = best_slices(flow, size, MOST_SLICED)[1]
+    shortest = best_slices(flow, size, SLICING.few_hops)[1]
     if shortest <= optimum.upper * size * (1 + CLOSE):
         return flow
     shares = balanced_shares(optimum, solver) if optimum.exact else None

@@ -23,11 +23,10 @@ from tutti.models.allreduce.trees_timed import can_be_timed, rounds_are_worth_it
 from tutti.schedules.capabilities import Capabilities, Groups, Switches
 from tutti.schedules.collective import Collective, Kind
 from tutti.schedules.intervals import interval_schedule, line_width, tree_transfers
-from tutti.schedules.list_scheduling.pieces import MOST_SLICED
 from tutti.schedules.message_durations import FarApartError
 from tutti.schedules.method import Method, Problem
 from tutti.schedules.schedule import Routes, Schedule
-from tutti.schedules.simulation.simulate import best_slices, simulate
+from tutti.schedules.simulation.simulate import SLICING, best_slices, simulate
 from tutti.topologies.errors import InputError, NoSchedule
 from tutti.topologies.exact import INT64_MAX
 from tutti.topologies.kernels import now
@@ -154,7 +153,7 @@ def _timed(
 ) -> tuple[Schedule, Packing]:
     """Return the schedule with times for the problem's size, if it is shorter than the flow."""
     size, packing = Fraction(problem.size or 0), flow[1]
-    shortest = best_slices(flow[0], size, MOST_SLICED)[1]
+    shortest = best_slices(flow[0], size, SLICING.few_hops)[1]
     if shortest <= packing.ratio / network.unit * size * (1 + CLOSE):
         return flow
     try:

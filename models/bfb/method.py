@@ -84,12 +84,14 @@ class BfbOptions(Options):
                 hint = suggestion(str(self.solver), [COUNTING, *exact])
                 raise InputError(f"bfb option solver is '{self.solver}'{hint}")
             find_backend(str(self.solver), {Feature.LP, Feature.SIMPLEX})
-        if self.solver is not None and self.by not in (AUTO, self.way):
-            raise InputError(f"bfb option by is '{self.by}', but solver '{self.solver}' needs by={self.way}")
+        if self.solver is not None and self.by not in (AUTO, self.solves_by):
+            raise InputError(
+                f"bfb option by is '{self.by}', but solver '{self.solver}' needs by={self.solves_by}"
+            )
 
     @property
-    def way(self) -> str:
-        """The way of solving that `by` and `solver` choose together."""
+    def solves_by(self) -> str:
+        """How to solve, as `by` and `solver` choose together."""
         if self.solver is None:
             return self.by
         return COUNTING if self.solver == COUNTING else MODEL
@@ -165,12 +167,12 @@ def _unequal_allgather(options: BfbOptions, problem: Problem) -> Schedule:
 
 def _programs(work: Frontiers, options: BfbOptions) -> Programs | None:
     """Return the linear programs of the subproblems, unsolved; None: by counting."""
-    if options.way == COUNTING:
+    if options.solves_by == COUNTING:
         return None
     variables = count_variables(work)
     # Small programs take twice as long as one: 36 CPU s for 328,000 variables (``torus:20x20``).
     limit, seconds = options.time_limit, 2 * seconds_for(variables)
-    if options.way == AUTO and (variables > MODEL_VARIABLES or (limit is not None and seconds > limit)):
+    if options.solves_by == AUTO and (variables > MODEL_VARIABLES or (limit is not None and seconds > limit)):
         return None
     from tutti.models.bfb.model import Programs  # Pyomo is slow to import
 
@@ -183,7 +185,7 @@ def _loads(programs: Programs, options: BfbOptions) -> tuple[Fraction, ...] | No
     try:
         return programs.loads()
     except NoSchedule:
-        if options.way == MODEL:
+        if options.solves_by == MODEL:
             raise
         return None
 
@@ -211,7 +213,7 @@ def _compared(
                 solver = programs.effort.solver
                 raise NoSchedule(f"bfb: {solver} returned U = {value} s at node {u}, step {t + 1}")
     except NoSchedule:
-        if options.way == MODEL:
+        if options.solves_by == MODEL:
             raise
         return None
     return programs

@@ -216,9 +216,9 @@ class Reachability:
         self.away = [sorted(int(row[end] / unit) for end in counted if row[end] >= 0) for row in distances]
         self.able = topology.multicast | topology.aggregate | frozenset(range(topology.num_ranks))
         self.fabric = _fabrics(self.out, self.able)
-        self.hear: dict[int, set[int]] = {c: set() for c in self.fabric.values()}
+        self.receivers: dict[int, set[int]] = {c: set() for c in self.fabric.values()}
         for switch, c in self.fabric.items():
-            self.hear[c] |= {head for head, _ in self.out[switch]} & self.able
+            self.receivers[c] |= {head for head, _ in self.out[switch]} & self.able
         self.x, self.y = list[list[int]](), list[dict[int, int]]()
         self.without, self.r = list[dict[tuple[int, int], int]](), list[dict[tuple[int, int], int]]()
 
@@ -231,7 +231,7 @@ class Reachability:
     def _count(self) -> None:
         now = len(self.x)
         self._reach(now)
-        row, without, beyond = [], {}, dict.fromkeys(self.hear, 0)
+        row, without, beyond = [], {}, dict.fromkeys(self.receivers, 0)
         for node, out in enumerate(self.out):
             near = bisect_right(self.away[node], now)
             children, through = {}, {}
@@ -245,7 +245,7 @@ class Reachability:
             row.append(min(near, whole))
             for head, _ in out:
                 without[head, node] = min(near, whole - children.get(head, 0))
-            for c, nodes in self.hear.items():
+            for c, nodes in self.receivers.items():
                 if node in nodes:
                     beyond[c] = max(beyond[c], min(near, whole - through.get(c, 0)))
         self.x.append(row)
@@ -257,7 +257,7 @@ class Reachability:
         row: dict[tuple[int, int], int] = {}
         for node, out in enumerate(self.out):
             for c in {self.fabric[node]} if node in self.fabric else self._fabrics_from(node):
-                most = len(self.hear[c] | {node})
+                most = len(self.receivers[c] | {node})
                 after = [
                     [self._reached(c, head, now - time) for time in range(alpha, now + 1, alpha)]
                     for head, alpha in out

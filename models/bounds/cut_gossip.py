@@ -180,7 +180,7 @@ class _Share(NamedTuple):
         return found
 
 
-class _Way(NamedTuple):
+class _EqualLinks(NamedTuple):
     """Links of a cut with equal counts, α and bandwidth.
 
     Parameters
@@ -210,8 +210,8 @@ class _Cut:
 
     Parameters
     ----------
-    ways
-        The links into it, in classes.
+    classes
+        The classes of the links into it.
     share
         The data of pairs.
     needed
@@ -220,7 +220,7 @@ class _Cut:
         Number of parts of a tick of `broadcast_growth`.
     """
 
-    ways: Sequence[_Way]
+    classes: Sequence[_EqualLinks]
     share: _Share
     needed: int
     parts: int
@@ -251,7 +251,7 @@ class _Cut:
         ticks = np.where(distances.nodes < 0, MOST_TICKS + 2, distances.nodes * parts // whole)
         came = _moved(topology, ticks, tick, size, share.alone(outer, inner))
         goes = _moved(transpose(topology), ticks.T, tick, size, share.turned.alone(inner, outer))
-        known: dict[bytes, _Way] = {}
+        known: dict[bytes, _EqualLinks] = {}
         for link in entering.tolist():
             tail, head = int(topology.source[link]), int(topology.target[link])
             i = _nearest(heard[:, senders], away[senders, tail])
@@ -261,7 +261,7 @@ class _Cut:
             passed = _nearest(goes[:, ends], ticks[head, ends])
             key = b"".join(each.tobytes() for each in (i, o, had, passed)) + f"{alpha} {bandwidth}".encode()
             if key not in known:
-                known[key] = _Way(i, o, had, passed, _room(alpha, bandwidth, tick, size, needed), 0)
+                known[key] = _EqualLinks(i, o, had, passed, _room(alpha, bandwidth, tick, size, needed), 0)
             known[key] = known[key]._replace(number=known[key].number + 1)
         return cls(list(known.values()), share, needed, parts)
 
@@ -280,9 +280,9 @@ class _Cut:
         share, moment = self.share, np.minimum(np.arange(ticks + 1) // self.parts, MOST_WHOLE - 1)
         most = -(-share.most.numerator * UNITS // share.most.denominator)
         of, served = (most, share.of_start, share.for_end), 0
-        for way in self.ways:
-            counts = way.heard[moment], way.told[moment], way.had[1:], way.passed
-            served += way.number * int(_most_served(counts, way.room, of, self.needed))
+        for links in self.classes:
+            counts = links.heard[moment], links.told[moment], links.had[1:], links.passed
+            served += links.number * int(_most_served(counts, links.room, of, self.needed))
         return served
 
 
@@ -337,8 +337,8 @@ def _room(alpha: Fraction, bandwidth: Fraction, tick: Fraction, size: Fraction, 
 def _most_served(counts: Any, room: Int64Array, share: Any, needed: int) -> int:
     """Return the most that disjoint messages on a link can serve.
 
-    `counts` are the first four fields of `_Way`. `share` has the most that a pair has, and whether the data
-    of a start, and of an end, is its own.
+    `counts` are the first four fields of `_EqualLinks`. `share` has the most that a pair has, and whether the
+    data of a start, and of an end, is its own.
     """
     (heard, told, had, passed), (most, of_start, for_end) = counts, share
     ticks = len(heard)

@@ -105,7 +105,7 @@ def multicast_price_bound(
         "direction": "out" if seen.backwards else "in",
         "starts": [item.start for item in seen.items],
         "nodes": seen.node.tolist(),
-        "links": seen.way.tolist(),
+        "links": seen.view.tolist(),
         "ends": prices.end.tolist(),
         "passing": prices.passing[:, : moments.bins].tolist(),
         "leaving": prices.leaving[..., : moments.bins].tolist(),
@@ -261,7 +261,7 @@ def graded(alpha: Fraction, most: int, time: Fraction) -> Moments:
 
 @dataclass(frozen=True, eq=False)
 class MulticastPrices:
-    """Prices in whole numbers. A *way* is a class of links as items see them (`Views.ways`).
+    """Prices in whole numbers. A *view* is a class of links as items see them (`Views.views`).
 
     Parameters
     ----------
@@ -270,7 +270,7 @@ class MulticastPrices:
     passing
         int64, shape (classes of nodes, bins): τ.
     leaving
-        int64, shape (2, ways, bins): θ, for the link's end, and then γ, to be forwarded.
+        int64, shape (2, views, bins): θ, for the link's end, and then γ, to be forwarded.
     """
 
     end: Int64Array
@@ -315,19 +315,19 @@ class DeliveryProgram:
 
     @cached_property
     def alpha(self) -> Int64Array:
-        """The α of each way, over α's denominator."""
-        links = np.unique(self.seen.way, return_index=True)[1] % self.seen.topology.num_links
+        """The α of each view, over α's denominator."""
+        links = np.unique(self.seen.view, return_index=True)[1] % self.seen.topology.num_links
         return self.seen.topology.alpha.numerators[links]
 
     @cached_property
     def before(self) -> list[Int64Array]:
-        """For each way and bin: the bin of the moment α before its end; -1 if that is before 0."""
+        """For each view and bin: the bin of the moment α before its end; -1 if that is before 0."""
         return [self.moments.before(int(whole)) for whole in self._ticks(self.alpha)]
 
     @cached_property
     def earliest(self) -> Int64Array:
-        """For each way: the first bin in which data can leave."""
-        return self.moments.bin_of(self._ticks(np.array([way.come for way in self.seen.ways])))
+        """For each view: the first bin in which data can leave."""
+        return self.moments.bin_of(self._ticks(np.array([view.come for view in self.seen.views])))
 
     @cached_property
     def nearest(self) -> Int64Array:
@@ -337,20 +337,20 @@ class DeliveryProgram:
 
     @cached_property
     def turns(self) -> list[tuple[list[Int64Array], list[Int64Array]]]:
-        """For each way: the bins in which a byte leaves for the link's end, and in which it is forwarded.
+        """For each view: the bins in which a byte leaves for the link's end, and in which it is forwarded.
 
         Each is a list with an array for each departure: entry i is its bin if the tail holds the byte from
         bin i on. Departures after T are left out, so later arrays are shorter.
         """
         seen, at, found = self.seen, self.moments.at, list[tuple[list[Int64Array], list[Int64Array]]]()
-        for way, alpha in zip(seen.ways, self.alpha, strict=True):
+        for view, alpha in zip(seen.views, self.alpha, strict=True):
             further = self._ticks(np.arange(seen.holders - 1) * alpha)
             forwarded = [
                 self.moments.bin_of(at[: np.searchsorted(at, at[-1] - later)] + later)
                 for later in further[further < at[-1]].tolist()
             ]
             # θ exists only where the link's end holds data.
-            found.append(([np.arange(self.moments.bins)] * int(seen.holder[way.head]), forwarded))
+            found.append(([np.arange(self.moments.bins)] * int(seen.holder[view.head]), forwarded))
         return found
 
     def _departures(self) -> Iterator[tuple[int, int, int, int, Int64Array]]:
@@ -360,10 +360,10 @@ class DeliveryProgram:
         and bins. Entry i of the bins is the bin in which bytes leave that are there from bin i on.
         """
         for number, leaves in enumerate(self.seen.leaves):
-            for way, count in leaves.items():
-                for side, turns in enumerate(self.turns[way]):
+            for view, count in leaves.items():
+                for side, turns in enumerate(self.turns[view]):
                     for leave in turns:
-                        yield number, count, side, way, leave
+                        yield number, count, side, view, leave
 
     def _ticks(self, alpha: Int64Array) -> Int64Array:
         return self.moments.whole(alpha, self.seen.topology.alpha.denominator)
@@ -375,9 +375,9 @@ class DeliveryProgram:
         Bins in which data cannot be there yet have the column of the first bin in which it can.
         """
         seen, bins = self.seen, self.moments.bins
-        classes, ways, uses = len(seen.example), len(seen.ways), len(seen.uses)
+        classes, views, uses = len(seen.example), len(seen.views), len(seen.uses)
         shapes = [
-            *((classes,), (classes, bins), (2, ways, bins), (classes, bins), (ways, bins), (uses, bins + 1))
+            *((classes,), (classes, bins), (2, views, bins), (classes, bins), (views, bins), (uses, bins + 1))
         ]
         cuts = np.cumsum([math.prod(shape) for shape in shapes])
         parts = np.split(np.arange(cuts[-1]), cuts[:-1])
@@ -413,10 +413,10 @@ class DeliveryProgram:
         rows.add((1, columns.earned[:, 1:]), (-1, columns.earned[:, :-1]))
         self._held_rows(rows)
         self._through_rows(rows)
-        for use, ways in enumerate(seen.uses):
-            windows = self.moments.windows(self._length(ways[0]))
-            for way in ways:
-                self._window_rows(rows, use, way, windows)
+        for use, views in enumerate(seen.uses):
+            windows = self.moments.windows(self._length(views[0]))
+            for view in views:
+                self._window_rows(rows, use, view, windows)
         rows.add((-1, columns.earned[:, 0]))
         links = [len(links) for links in seen.links]
         rows.add(*zip(links, columns.earned[:, -1:], strict=True))
@@ -428,22 +428,22 @@ class DeliveryProgram:
         row = rows.add((1, columns.held)) + np.arange(columns.held.size).reshape(columns.held.shape)
         for number in np.flatnonzero(self.seen.end).tolist():
             rows.extend(row[number], -np.ones(bins), np.full(bins, columns.end[number]))
-        for number, count, side, way, leave in self._departures():
+        for number, count, side, view, leave in self._departures():
             factors = np.full(len(leave), -float(count))
-            rows.extend(row[number, : len(leave)], factors, columns.leaving[side, way, leave])
+            rows.extend(row[number, : len(leave)], factors, columns.leaving[side, view, leave])
 
     def _through_rows(self, rows: Rows) -> None:
         """Add rows for the gain of a byte that comes through the tail of a link."""
         seen, columns = self.seen, self.columns
-        for gain, way, before in zip(columns.gain, seen.ways, self.before, strict=True):
-            if way.useless or seen.start[way.tail]:
+        for gain, view, before in zip(columns.gain, seen.views, self.before, strict=True):
+            if view.useless or seen.start[view.tail]:
                 continue
             there = np.flatnonzero(before >= 0)
             sooner = np.maximum(there - 1, 0)  # a message may end as the next bin begins
-            for table in (columns.passing, *([columns.held] if seen.holder[way.head] else [])):
-                passed = columns.passing[way.tail, before[there]]
+            for table in (columns.passing, *([columns.held] if seen.holder[view.head] else [])):
+                passed = columns.passing[view.tail, before[there]]
                 for bins in (there, sooner):
-                    rows.add((1, gain[bins]), (-1, table[way.head, there]), (1, passed))
+                    rows.add((1, gain[bins]), (-1, table[view.head, there]), (1, passed))
             # Where bandwidths differ, a message may be at v later than its time on the link ends.
             if not seen.topology.bandwidth.uniform:
                 rows.add((1, gain[:-1]), (-1, gain[1:]))
@@ -452,23 +452,23 @@ class DeliveryProgram:
         self, rows: Rows, use: int, number: int, windows: tuple[Int64Array, Int64Array, FloatArray]
     ) -> None:
         """Add rows for V: what a message over a link earns from each moment to each later one (a window)."""
-        seen, columns, way = self.seen, self.columns, self.seen.ways[number]
-        if way.useless:
+        seen, columns, view = self.seen, self.columns, self.seen.views[number]
+        if view.useless:
             return
         begin, end, room = windows
         kept = begin >= self.earliest[number]
         p, q, brings = begin[kept], end[kept], self.rate[use] * room[kept]
         each = (1, columns.earned[use, q]), (-1, columns.earned[use, p])
-        if not seen.start[way.tail]:
+        if not seen.start[view.tail]:
             rows.add(*each, (-brings, columns.gain[number, q - 1]))
-        if seen.holder[way.tail]:
+        if seen.holder[view.tail]:
             ends, forwarded = columns.leaving[:, number, p]
-            if seen.holder[way.head]:
-                rows.add(*each, (-brings, columns.held[way.head, q - 1]), (brings, ends))
-            rows.add(*each, (-brings, columns.passing[way.head, q - 1]), (brings, forwarded))
+            if seen.holder[view.head]:
+                rows.add(*each, (-brings, columns.held[view.head, q - 1]), (brings, ends))
+            rows.add(*each, (-brings, columns.passing[view.head, q - 1]), (brings, forwarded))
 
     def _length(self, number: int) -> float:
-        """Return α of a way, measured in ticks."""
+        """Return α of a view, measured in ticks."""
         denominator = self.seen.topology.alpha.denominator
         return float(Fraction(int(self.alpha[number]), denominator) / self.moments.tick)
 
@@ -483,40 +483,40 @@ class DeliveryProgram:
         """Return the price of a byte at a node that holds it, by class and bin."""
         seen, bins = self.seen, self.moments.bins
         held = np.repeat((prices.end * seen.end)[:, None], bins, axis=1)
-        for number, count, side, way, leave in self._departures():
-            held[number, : len(leave)] += count * prices.leaving[side, way, leave]
+        for number, count, side, view, leave in self._departures():
+            held[number, : len(leave)] += count * prices.leaving[side, view, leave]
         return held
 
     def _earned(self, prices: MulticastPrices, held: Int64Array) -> float:
         """Return what all links earn at most."""
         seen, bins, total = self.seen, self.moments.bins, 0.0
-        for ways, links, rate in zip(seen.uses, seen.links, self.rate, strict=True):
+        for views, links, rate in zip(seen.uses, seen.links, self.rate, strict=True):
             value = np.zeros((bins, bins), dtype=np.int64)
             # A message may have bytes of several items: it earns as much as the most expensive of them.
-            for number in ways:
+            for number in views:
                 first = self.earliest[number]
-                if not seen.ways[number].useless:
+                if not seen.views[number].useless:
                     value[first:] = np.maximum(value[first:], self._value(number, prices, held)[first:])
-            total += len(links) * rate * self.moments.most(value, self._length(ways[0]))
+            total += len(links) * rate * self.moments.most(value, self._length(views[0]))
         return total
 
     def _value(self, number: int, prices: MulticastPrices, held: Int64Array) -> Int64Array:
         """Return what a byte earns on a link at most, by the bins in which it leaves and arrives."""
-        seen, bins, way = self.seen, self.moments.bins, self.seen.ways[number]
-        passing, holds = prices.passing[way.head, :bins], seen.holder[way.head]
+        seen, bins, view = self.seen, self.moments.bins, self.seen.views[number]
+        passing, holds = prices.passing[view.head, :bins], seen.holder[view.head]
         gain = np.zeros(bins, dtype=np.int64)
-        if not seen.start[way.tail]:
-            there = np.maximum(passing, held[way.head]) if holds else passing
+        if not seen.start[view.tail]:
+            there = np.maximum(passing, held[view.head]) if holds else passing
             before = self.before[number]
-            gain = np.where(before >= self.earliest[number], there - prices.passing[way.tail, before], 0)
+            gain = np.where(before >= self.earliest[number], there - prices.passing[view.tail, before], 0)
             # The same relaxations as in `_through_rows`: any later bin, and the bin after q.
             if not seen.topology.bandwidth.uniform:
                 gain = np.maximum.accumulate(gain[::-1])[::-1]
             gain = np.maximum(gain, np.append(gain[1:], 0))
         value = np.broadcast_to(gain, (bins, bins))
-        if seen.holder[way.tail]:
+        if seen.holder[view.tail]:
             ends, forwarded = prices.leaving[:, number, :bins, None]
             value = np.maximum(value, passing - forwarded)
             if holds:
-                value = np.maximum(value, held[way.head] - ends)
+                value = np.maximum(value, held[view.head] - ends)
         return value

@@ -84,7 +84,7 @@ class Views:
         Shape (items, nodes): distances from the start, over α's denominator.
     node
         Shape (items, nodes): classes of nodes, equal where items see equivalent nodes.
-    ways, way
+    views, view
         The classes of links, as items see them; and shape (items, links): the class of each link.
     uses, links
         The different sets of classes that a link has for all items, and the links with each of them.
@@ -108,12 +108,12 @@ class Views:
         useless = (target == np.array([[item.start] for item in items])) | (come < 0)
         of_all = np.broadcast_to(kinds, come.shape)
         sides = np.stack([self.node[:, source], self.node[:, target], of_all, come, useless])
-        ways, which = np.unique(sides.reshape(5, -1), axis=1, return_inverse=True)
-        self.ways = [LinkView(*way) for way in ways.T.tolist()]
-        self.way = which.reshape(come.shape)
+        views, which = np.unique(sides.reshape(5, -1), axis=1, return_inverse=True)
+        self.views = [LinkView(*view) for view in views.T.tolist()]
+        self.view = which.reshape(come.shape)
         used = dict[tuple[int, ...], list[int]]()
         for link in range(topology.num_links):
-            used.setdefault(tuple(np.unique(self.way[:, link]).tolist()), []).append(link)
+            used.setdefault(tuple(np.unique(self.view[:, link]).tolist()), []).append(link)
         self.uses, self.links = list(used), list(used.values())
         first = np.unique(self.node, return_index=True)[1].tolist()
         self.example = [divmod(one, topology.num_nodes) for one in first]
@@ -123,7 +123,7 @@ class Views:
         self.end = np.array([bool(items[item].ends[node]) for item, node in self.example])
         self.leaves = list[dict[int, int]]()
         for (item, node), holds in zip(self.example, self.holder, strict=True):
-            leaving = self.way[item, (source == node) & holds]
+            leaving = self.view[item, (source == node) & holds]
             number, count = np.unique(leaving, return_counts=True)
             self.leaves.append(dict(zip(number.tolist(), count.tolist(), strict=True)))
 

@@ -37,8 +37,6 @@ from tutti.topologies.graphs.heaps import stable_pass
 
 FINE = 2**20
 """Factor of the units if pieces of a part can't be equal. They then differ by less than 1e-6."""
-MOST_SLICED = 2**17
-"""Largest number of a flow's hops times slices that is simulated. A larger value tries more slices."""
 
 
 class TimedSchedule(Protocol):

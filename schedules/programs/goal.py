@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from tutti.schedules.programs.moves import rounded, ways
+from tutti.schedules.programs.moves import links_of_paths, rounded
 from tutti.schedules.programs.tasks import Action, RankTask, Tasks, tasks_of, unit_bytes
 from tutti.schedules.schedule import Schedule
 from tutti.topologies.disk import write_text
@@ -73,7 +73,7 @@ class _Nics:
 
     def __init__(self, schedule: Schedule) -> None:
         topology = schedule.topology
-        self.ways = ways(schedule)
+        self.links = links_of_paths(schedule)
         # The number of the interface at the begin and at the end of each link; that of a switch is not used.
         self.leaving, self.entering = ([0] * topology.num_links for _ in range(2))
         for rank in range(topology.num_ranks):
@@ -94,8 +94,8 @@ class _Nics:
     def of(self, rank: int, task: RankTask) -> int:
         """Return the interface that a rank sends from or receives at."""
         if task.action is Action.SEND:
-            return self.leaving[self.ways[rank, task.peer, task.path][0]]
-        return self.entering[self.ways[task.peer, rank, task.path][-1]]
+            return self.leaving[self.links[rank, task.peer, task.path][0]]
+        return self.entering[self.links[task.peer, rank, task.path][-1]]
 
 
 def _lines(played: Tasks, unit: int, schedule: Schedule) -> Iterator[str]:

@@ -376,7 +376,7 @@ def _parts(schedule: Schedule) -> _RouteParts:
     return _RouteParts(opened, close, source, target, path)
 
 
-def ways(schedule: Schedule) -> dict[tuple[int, int, int], list[int]]:
+def links_of_paths(schedule: Schedule) -> dict[tuple[int, int, int], list[int]]:
     """Return the links of each (source, target, path) of `Moves`."""
     links, parts = schedule.route_table.links.tolist(), _parts(schedule)
     rows = zip(*(column.tolist() for column in parts), strict=True)
@@ -407,9 +407,9 @@ def _paths(links: Int32Array, opened: Int64Array, close: Int64Array, pair: Int64
     """Number the different routes between the same two ranks."""
     path = np.zeros(len(pair), dtype=np.int64)
     _, which, count = np.unique(pair, return_inverse=True, return_counts=True)
-    ways: dict[int, dict[bytes, int]] = {}
+    seen: dict[int, dict[bytes, int]] = {}
     for one in np.flatnonzero(count[which] > 1):
-        known = ways.setdefault(int(pair[one]), {})
+        known = seen.setdefault(int(pair[one]), {})
         path[one] = known.setdefault(links[opened[one] : close[one] + 1].tobytes(), len(known))
     return path
 

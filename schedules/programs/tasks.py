@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tutti.schedules.message_durations import messages
-from tutti.schedules.programs.moves import Moves, moves_of, rounded, ways
+from tutti.schedules.programs.moves import Moves, links_of_paths, moves_of, rounded
 from tutti.schedules.programs.ordering import waits
 from tutti.schedules.schedule import Schedule
 from tutti.schedules.simulation.simulate import SimulationOptions
@@ -53,7 +53,7 @@ class RankTask(NamedTuple):
     after
         The numbers of the tasks of the same rank that must be done before.
     peer, path
-        The other rank of a send or receive, and the number of the route to it (`moves.ways`).
+        The other rank of a send or receive, and the number of the route to it (`moves.links_of_paths`).
     tag
         The message's number, which no other message has.
     """
@@ -151,7 +151,7 @@ class _MessageTasks:
 
         A send waits only for tasks that end in the simulation before it begins, so no deadlock can arise.
         """
-        links, moves, order = ways(schedule), self.moves, messages(schedule).order
+        links, moves, order = links_of_paths(schedule), self.moves, messages(schedule).order
         by_link: dict[int, list[tuple[int, float, int]]] = defaultdict(list)
         for one, move in enumerate(self.first.tolist()):
             if moves.hop[move] == 0:

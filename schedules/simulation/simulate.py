@@ -387,6 +387,8 @@ class SliceTuning(NamedTuple):
 
     most_hops: int
     """Most transfers times links times slices of a simulation, which then takes a few seconds."""
+    few_hops: int
+    """The same budget where a method compares several flows. A larger value tries more slices of each."""
     gain: float
     """Fraction of the time that more slices must save. Without α, each doubling halves the gain, so a larger
     value ends the search sooner."""
@@ -394,7 +396,7 @@ class SliceTuning(NamedTuple):
     """The search ends after this many powers of two in a row without a gain."""
 
 
-SLICING = SliceTuning(most_hops=2**22, gain=1e-5, patience=2)
+SLICING = SliceTuning(most_hops=2**22, few_hops=2**17, gain=1e-5, patience=2)
 
 
 def best_slices(

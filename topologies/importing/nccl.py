@@ -348,7 +348,7 @@ def _add_fabric(system: _TopologyReading, gpus: list[_Gpu], *, one_host: bool) -
     place = {(gpu.host, gpu.busid): index for index, gpu in reversed(list(enumerate(gpus)))}
     speeds: dict[str, Fraction] = {}
     lost, bare = 0, []
-    ways: set[tuple[int, int]] = set()
+    fabric: set[tuple[int, int]] = set()
     for index, gpu in enumerate(gpus):
         links = list(gpu.element.each("nvlink", "xgmi"))
         if not links:
@@ -367,7 +367,7 @@ def _add_fabric(system: _TopologyReading, gpus: list[_Gpu], *, one_host: bool) -
             elif peer is None or peer == index:
                 lost += 1
             else:
-                ways.add((index, peer))
+                fabric.add((index, peer))
                 system.machine.cables.extend(
                     [Cable(gpu.device, gpus[peer].device, speed, fabric=True)] * count
                 )
@@ -377,7 +377,7 @@ def _add_fabric(system: _TopologyReading, gpus: list[_Gpu], *, one_host: bool) -
         if to_switch:
             _to_nvswitch(system, gpus, gpu, to_switch, one_host)
     _note_fabric(system.machine.notes, speeds, lost, bare if len(bare) < len(gpus) else [])
-    one_way = sorted((a, b) for a, b in ways if (b, a) not in ways)
+    one_way = sorted((a, b) for a, b in fabric if (b, a) not in fabric)
     if one_way:
         system.machine.notes.append(
             f"{len(one_way)} links between GPUs are listed at one end only, such as {one_way[0]}; they have "

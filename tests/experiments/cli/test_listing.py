@@ -61,6 +61,19 @@ def test_which_data_a_method_moves_is_listed(tutti):
     assert found["tacos"] == ["any groups", "uneven shards", "several kinds at once"]
 
 
+def test_a_list_leaves_columns_out_where_the_screen_is_too_narrow_for_their_words(tutti, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    _, out, err = tutti("list", "methods")
+    assert max(map(len, out.splitlines())) <= 80
+    assert {"shortest_path_all_to_all", "reduce-scatter,"} <= {*out.split()}
+    assert "options" not in out.split()
+    assert "a wider screen also shows networks, data, exact_for, kind, options, seeded; --json" in err
+    monkeypatch.setenv("COLUMNS", "400")
+    _, out, err = tutti("list", "methods")
+    assert "options" in out.split()
+    assert not err
+
+
 def test_a_list_of_nothing_says_the_choices(tutti):
     code, out, _ = tutti("list")
     assert code == 0

@@ -61,9 +61,9 @@ def test_shades_compare_bytes_over_bandwidth():
 @pytest.mark.parametrize("text", ["ring:2", "torus:4x4", "complete:8", "biring:4,4"])
 def test_links_between_the_same_nodes_lie_apart(text):
     drawn = picture(parse_topology(text))
-    middles = drawn.ways.transpose(1, 0, 2) * np.array([1, 2, 1])[:, None, None] / 4
+    middles = drawn.curves.transpose(1, 0, 2) * np.array([1, 2, 1])[:, None, None] / 4
     places = {tuple(np.round(middle, 1)) for middle in middles.sum(axis=0)}
-    assert len(places) == len(drawn.ways)
+    assert len(places) == len(drawn.curves)
 
 
 def test_labels_are_escaped():
@@ -80,7 +80,7 @@ def test_labels_are_escaped():
 def test_all_is_inside_the_picture(text):
     drawn = picture(parse_topology(text))
     t = np.linspace(0, 1, 20)[:, None, None]
-    start, control, end = drawn.ways.transpose(1, 0, 2)
+    start, control, end = drawn.curves.transpose(1, 0, 2)
     curves = (1 - t) ** 2 * start + 2 * t * (1 - t) * control + t**2 * end
     marks = np.concatenate([curves.reshape(-1, 2), drawn.at - drawn.radius, drawn.at + drawn.radius])
     assert marks.min() >= 0

@@ -64,7 +64,7 @@ def test_frames_are_disjoint_and_hold_the_nodes_of_their_hosts_and_no_others(tex
 def test_no_link_of_a_grid_runs_through_a_node(text):
     topology = parse_topology(text)
     drawn = picture(topology)
-    for link, (start, control, end) in enumerate(drawn.ways):
+    for link, (start, control, end) in enumerate(drawn.curves):
         others = np.delete(drawn.at, [topology.source[link], topology.target[link]], axis=0)
         for t in np.linspace(0, 1, 60):
             point = (1 - t) * ((1 - t) * start + t * control) + t * ((1 - t) * control + t * end)

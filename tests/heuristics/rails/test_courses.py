@@ -84,7 +84,7 @@ def test_an_allreduce_of_one_part_by_hand():
     across = [
         (job.adds, start)
         for job, start in zip(course.jobs, course.start, strict=True)
-        if job.way is SwitchDirection.ACROSS
+        if job.direction is SwitchDirection.ACROSS
     ]
     assert across == [(True, 206), (False, 412)]
     assert course.end == 412 + 206 + 103 + 103
@@ -97,7 +97,7 @@ def test_an_allgather_of_one_part_by_hand():
     goes up at 206, so that two come down from 309 on, when the own ones have.
     """
     course = course_of(MachineCosts(2, 3, 100, 1.0, 3.0, 2.0, 3.0), 1.0, 100, 1, adds=False)
-    found = {(job.way, job.hop): start for job, start in zip(course.jobs, course.start, strict=True)}
+    found = {(job.direction, job.hop): start for job, start in zip(course.jobs, course.start, strict=True)}
     up, down, across = SwitchDirection.UP, SwitchDirection.DOWN, SwitchDirection.ACROSS
     assert found == {(across, 1): 0, (up, 0): 0, (down, 0): 103, (up, 1): 206, (down, 1): 309}
     assert course.end == 309 + 203
@@ -115,26 +115,26 @@ def test_one_message_from_all_is_faster_than_one_from_each(kind):
 def test_ports_and_adapters_do_one_job_at_a_time_and_all_of_them():
     load = MachineCosts(3, 4, 1000, 1.0, 3.0, 9.0, 5.0)
     course = course_of(load, 0.3, 10, 4, adds=True)
-    for way, rate, alpha in (
+    for direction, rate, alpha in (
         (SwitchDirection.UP, 1.0, 3.0),
         (SwitchDirection.DOWN, 1.0, 3.0),
         (SwitchDirection.ACROSS, 9.0, 5.0),
     ):
         free, units = 0.0, 0
         for job, start in zip(course.jobs, course.start, strict=True):
-            if job.way is way:
+            if job.direction is direction:
                 # What all others' shards are sent up for, or what comes down from all others, is three times.
                 times = (
                     3
-                    if (way is SwitchDirection.UP and job.adds)
-                    or (way is SwitchDirection.DOWN and not job.adds)
+                    if (direction is SwitchDirection.UP and job.adds)
+                    or (direction is SwitchDirection.DOWN and not job.adds)
                     else 1
                 )
                 assert start >= free - 1e-9
                 free = start + alpha + times * rate * (job.high - job.low)
                 units += times * (job.high - job.low)
         # Ports: 3 hops of 3 shards one way, of 1 the other. Adapters: 2 hops, twice.
-        assert units == (4 * 1000 if way is SwitchDirection.ACROSS else 12 * 1000)
+        assert units == (4 * 1000 if direction is SwitchDirection.ACROSS else 12 * 1000)
 
 
 @pytest.mark.parametrize(

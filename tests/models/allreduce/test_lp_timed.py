@@ -24,9 +24,8 @@ from tutti.models.allreduce.trees import exact_plan, packed_trees
 from tutti.models.bounds import lower_bounds
 from tutti.schedules import Problem, collective
 from tutti.schedules.cost import congestion
-from tutti.schedules.list_scheduling.pieces import MOST_SLICED
 from tutti.schedules.schedule import Clock
-from tutti.schedules.simulation.simulate import SimulationOptions, best_slices, simulate
+from tutti.schedules.simulation.simulate import SLICING, SimulationOptions, best_slices, simulate
 from tutti.schedules.verify import verify
 from tutti.topologies import Link, Topology
 from tutti.topologies.text import parse_topology
@@ -126,7 +125,7 @@ def test_a_flow_in_slices_takes_as_long_as_a_chain_of_pieces():
     links = [Link(0, 1, Fraction(10), Fraction(1)), Link(1, 0, Fraction(10), Fraction(1))]
     flow = make(Topology.from_links("pair", 2, links), 80, timed=False)
     times = [simulate(flow, Fraction(80), SimulationOptions(slices=2**power)).time for power in range(8)]
-    assert best_slices(flow, Fraction(80), MOST_SLICED)[1] == min(times)
+    assert best_slices(flow, Fraction(80), SLICING.few_hops)[1] == min(times)
 
 
 # The even optimum

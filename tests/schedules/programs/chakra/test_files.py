@@ -9,7 +9,7 @@ from tests.schedules.programs.chakra.astra import Replay
 from tests.schedules.programs.replays import CASES, between_ranks, made, play
 from tutti.schedules.programs import chakra as files
 from tutti.schedules.programs.chakra import Int32, NodeType, node
-from tutti.schedules.programs.moves import ways
+from tutti.schedules.programs.moves import links_of_paths
 from tutti.schedules.simulation.simulate import SimulationOptions, simulate
 from tutti.topologies.errors import InputError
 
@@ -111,7 +111,7 @@ TIMES = [
 def test_astra_sims_time_is_ours(network, kind, method, apart, tmp_path):
     schedule = made(network, kind, method)
     ranks = [by_number(nodes) for _, nodes in written(schedule, tmp_path / "x")]
-    routes = {ends[:2]: links for ends, links in ways(schedule).items()}
+    routes = {ends[:2]: links for ends, links in links_of_paths(schedule).items()}
     time = Replay(ranks, schedule.topology, lambda *ends: routes[ends]).time()
     rules = SimulationOptions(store_and_forward=True, overlap_alpha=True)
     assert time == pytest.approx(simulate(schedule, Fraction(SIZE), rules).time, rel=float(apart))
