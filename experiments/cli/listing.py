@@ -7,9 +7,8 @@ take to each other, and the proven bounds at a few sizes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
-from functools import partial
 from itertools import accumulate, product
 from typing import Any
 
@@ -58,29 +57,20 @@ def do_list(arguments: ListCommand) -> None:
     chosen = [name for name in ("collective", "network") if getattr(arguments, name) is not None]
     if chosen and arguments.what != "methods":
         raise InputError(f"--{chosen[0]} goes with tutti list methods, not {arguments.what}")
-    found: Mapping[str, Callable[[], Iterator[dict[str, Any]]]] = {
-        "methods": partial(_methods, arguments),
-        "topologies": _topologies,
-        "solvers": _solvers,
-    }
-    if not (documents := list(found[arguments.what]())):
+    found = {"methods": _methods, "topologies": _topologies, "solvers": _solvers}[arguments.what]
+    if not (documents := list(found(arguments))):
         raise NoSchedule(f"no method does {arguments.collective or 'any collective'} on {arguments.network}")
     if arguments.json:
         print_json(*documents)
-    else:
-        _print_list(documents)
-
-
-def _print_list(documents: Sequence[Mapping[str, Any]]) -> None:
-    """Print a table with a column for each field, and on a narrow screen only the first fields."""
-    columns = list(documents[0])
-    rows = [[*map(_cell, document.values())] for document in documents]
-    widths = [max(len(str(text)) for text in column) for column in zip(columns, *rows, strict=True)]
-    ends = accumulate(1 + min(width, COLUMN if n else width) for n, width in enumerate(widths))
+        return
+    columns = [*zip(documents[0], *(map(_cell, document.values()) for document in documents), strict=True)]
+    widths = [max(len(str(text)) for text in column) for column in columns]
+    ends = accumulate(1 + min(width, COLUMN if number else width) for number, width in enumerate(widths))
     fit = max(1, sum(end < console().width for end in ends))
-    print_table("", columns[:fit], [row[:fit] for row in rows])
+    head, *rows = zip(*columns[:fit], strict=True)
+    print_table("", head, rows)
     if fit < len(columns):
-        remark(f"a wider screen also shows {', '.join(columns[fit:])}; --json shows all")
+        remark(f"a wider screen also shows {', '.join([*documents[0]][fit:])}; --json shows all")
 
 
 def _methods(arguments: ListCommand) -> Iterator[dict[str, Any]]:
@@ -113,15 +103,14 @@ def _methods(arguments: ListCommand) -> Iterator[dict[str, Any]]:
         }
 
 
-def _topologies() -> Iterator[dict[str, Any]]:
+def _topologies(_: ListCommand) -> Iterator[dict[str, Any]]:
     every: list[Any] = [*FAMILIES.values(), *FORMATS.values()]
     for one in every:
-        form = getattr(one, "form", "FILE")
-        text = f"{one.name}:{form}" if form else one.name
-        yield {"name": one.name, "summary": one.summary, "example": one.example, "form": text}
+        form = ":".join(filter(None, (one.name, getattr(one, "form", "FILE"))))
+        yield {"name": one.name, "summary": one.summary, "example": one.example, "form": form}
 
 
-def _solvers() -> Iterator[dict[str, Any]]:
+def _solvers(_: ListCommand) -> Iterator[dict[str, Any]]:
     from tutti.models.solvers import known_solvers
 
     for solver in known_solvers():
@@ -154,11 +143,7 @@ def do_topology(arguments: TopologyCommand) -> None:
         bound = best_bound(topology, collective(kind, topology.num_ranks), size)
         known = {"collective": str(kind), "size_bytes": json_number(size)}
         bounds.append(known | {"time_s": float(bound.time(size)), "kind": bound.kind})
-    document = {**description(topology), "bounds": bounds}
-    if arguments.json:
-        print_json(document)
-    else:
-        _print_network(document)
+    (print_json if arguments.json else _print_network)({**description(topology), "bounds": bounds})
 
 
 def description(topology: Topology) -> dict[str, Any]:
@@ -243,8 +228,9 @@ def _entries(table: Int64Array) -> list[dict[str, Any]]:
 def _print_network(document: Mapping[str, Any]) -> None:
     tiers, ranks, switches = document["tiers"], document["ranks"], document["switches"]
     joined = f", {switches} switch{'es' * (switches > 1)}" if switches else ""
-    words = [word for word in ("multicast", "aggregate") if document[word]]
-    able = [f", {len(document[word])} that can {word}" for word in words]
+    able = (
+        f", {len(document[word])} that can {word}" for word in ("multicast", "aggregate") if document[word]
+    )
     print_fields(
         {
             "network": document["topology"],
@@ -253,22 +239,21 @@ def _print_network(document: Mapping[str, Any]) -> None:
             "dimensions": document["dimensions"],
             "notation": document["notation"],
             "hosts": _hosts(document),
-            "alike": _orbits(document),
+            "equivalent": _orbits(document),
         }
     )
-    rows: list[list[object]] = []
-    for number, tier in enumerate(tiers, start=1):
-        rate, alpha = format_bandwidth(Fraction(tier["bandwidth"])), format_time(Fraction(tier["alpha"]))
-        inside = tier["inside_hosts"] if document["hosts"] else None
-        rows.append([number, rate, alpha, tier["links"], tier["between_ranks"], inside])
-    print_table("", ["tier", "bandwidth", "alpha", "links", "between ranks", "inside hosts"], rows)
-    classes = document["ranks_by_links"]
+    shown = ["bandwidth", "alpha", "links", "between_ranks", *(["inside_hosts"] if document["hosts"] else [])]
+    texts = {"bandwidth": format_bandwidth, "alpha": format_time}
     rows = [
-        [runs(one["ranks"]), _has(one, "out", tiers), _has(one, "in", tiers)]
-        for one in classes[: SHOWN.members]
+        [n, *(texts.get(c, int)(Fraction(tier[c])) for c in shown)] for n, tier in enumerate(tiers, start=1)
     ]
-    if len(classes) > SHOWN.members:
-        rows.append([f"{len(classes) - SHOWN.members} kinds more", "--json has them", ""])
+    print_table("", ["tier", *(name.replace("_", " ") for name in shown)], rows)
+    classes, most = document["ranks_by_links"], SHOWN.members
+    rows = [
+        [runs(one["ranks"]), *(_has(one, side, tiers) for side in ("out", "in"))] for one in classes[:most]
+    ]
+    if len(classes) > most:
+        rows.append([f"{len(classes) - most} kinds more", "--json has them", ""])
     print_table("", ["rank", "links out", "links in"], rows)
     rows = []
     for name in dict.fromkeys(bound["collective"] for bound in document["bounds"]):
@@ -303,14 +288,14 @@ def _orbits(document: Mapping[str, Any]) -> str:
     return f"the ranks of each of {len(orbits)} orbits: {each}"
 
 
-def _has(kind: Mapping[str, Any], way: str, tiers: list[Mapping[str, Any]]) -> str:
-    """Return the links of a class of ranks one way, and their bandwidth together."""
-    if way == "in" and kind["in"] == kind["out"]:
+def _has(kind: Mapping[str, Any], side: str, tiers: list[Mapping[str, Any]]) -> str:
+    """Return the links out of a class of ranks, or into it, and their bandwidth together."""
+    if side == "in" and kind["in"] == kind["out"]:
         return "the same"
     words = [
         f"{one['links']} x {format_bandwidth(Fraction(tiers[one['tier']]['bandwidth']))} "
-        f"{'to' if way == 'out' else 'from'} {one['to']}{'es' if one['to'] == 'switch' else 's'}"
-        for one in kind[way]
+        f"{'to' if side == 'out' else 'from'} {one['to']}{'es' if one['to'] == 'switch' else 's'}"
+        for one in kind[side]
     ]
-    total = Fraction(kind["egress" if way == "out" else "ingress"])
+    total = Fraction(kind["egress" if side == "out" else "ingress"])
     return f"{', '.join(words)}: {throughput(float(total / GIGA))}"

@@ -108,6 +108,9 @@ class SwitchDirection(IntEnum):
     ACROSS = 2
 
 
+UP, DOWN, ACROSS = SwitchDirection
+
+
 class RankMessage(NamedTuple):
     """A message of every rank, with units `low` to `high` of the shards of a hop; gathered ones are added."""
 
@@ -256,7 +259,7 @@ def course_of(load: MachineCosts, share: float, least: int, parts: int, *, adds:
     """
     jobs = _jobs(load, share, least, parts, adds=adds)
     waiting = _waiting(jobs)
-    line = [number for number, job in enumerate(jobs) if job.direction is SwitchDirection.ACROSS][::-1]
+    line = [number for number, job in enumerate(jobs) if job.direction is ACROSS][::-1]
     ready = {number for number, before in enumerate(waiting) if not before}
     free, start, ended = dict.fromkeys(SwitchDirection, 0.0), [0.0] * len(jobs), [0.0] * len(jobs)
     earliest = [0.0] * len(jobs)
@@ -267,11 +270,7 @@ def course_of(load: MachineCosts, share: float, least: int, parts: int, *, adds:
     order = []
     # Invariant: jobs are taken in the order of their starts, because each waits until others have ended.
     while ready:
-        able = [
-            number
-            for number in ready
-            if jobs[number].direction is not SwitchDirection.ACROSS or number == line[-1]
-        ]
+        able = [number for number in ready if jobs[number].direction is not ACROSS or number == line[-1]]
         # Of those that can go now, messages across machines go first, and of these those that spread.
         now, *_, chosen = min(
             (max(free[jobs[n].direction], earliest[n]), jobs[n].hop == 0, jobs[n].adds, n) for n in able
@@ -281,7 +280,7 @@ def course_of(load: MachineCosts, share: float, least: int, parts: int, *, adds:
         start[chosen], free[job.direction], ended[chosen] = now, now + held, now + held + late
         ready.discard(chosen)
         order.append(chosen)
-        if job.direction is SwitchDirection.ACROSS:
+        if job.direction is ACROSS:
             line.pop()
         for other in followers[chosen]:
             waiting[other].discard(chosen)
@@ -307,7 +306,7 @@ def _jobs(load: MachineCosts, share: float, least: int, parts: int, *, adds: boo
             RankMessage(direction, sums, *part)
             for part in own
             for sums in (True, False)
-            for direction in (SwitchDirection.UP, SwitchDirection.DOWN)
+            for direction in (UP, DOWN)
         ),
     ]
     return [job for job in jobs if adds or not job.adds]
@@ -330,7 +329,7 @@ def _across(
 def _waiting(jobs: list[RankMessage]) -> list[set[int]]:
     """Return for each job the jobs that must end before it begins."""
     number = {job: place for place, job in enumerate(jobs)}
-    last = {False: SwitchDirection.ACROSS, True: SwitchDirection.DOWN}
+    last = {False: ACROSS, True: DOWN}
     # The last jobs of gathering: what spreads first waits for those that have some of its units.
     sums = [
         (job.low, job.high, place)
@@ -339,9 +338,9 @@ def _waiting(jobs: list[RankMessage]) -> list[set[int]]:
     ]
     waiting: list[set[int]] = []
     for job in jobs:
-        if not job.adds and job.direction is (SwitchDirection.ACROSS if job.hop else SwitchDirection.UP):
+        if not job.adds and job.direction is (ACROSS if job.hop else UP):
             waiting.append({place for low, high, place in sums if low < job.high and job.low < high})
-        elif job.direction is (SwitchDirection.UP if job.adds else SwitchDirection.ACROSS):
+        elif job.direction is (UP if job.adds else ACROSS):
             waiting.append(set())
         else:  # a message goes up, down and across, and what spreads goes across first
             waiting.append({number[job._replace(direction=SwitchDirection((job.direction - 1) % 3))]})
@@ -351,9 +350,9 @@ def _waiting(jobs: list[RankMessage]) -> list[set[int]]:
 def _lasts(load: MachineCosts, job: RankMessage) -> tuple[float, float]:
     """Return for how long a job holds its first link, and how much later it ends."""
     units = job.high - job.low
-    if job.direction is SwitchDirection.ACROSS:
+    if job.direction is ACROSS:
         return load.adapter_alpha + units * load.adapter, load.adapter_alpha
-    others = load.ranks - 1 if (job.direction is SwitchDirection.UP) == job.adds else 1
+    others = load.ranks - 1 if (job.direction is UP) == job.adds else 1
     return load.port_alpha + others * units * load.port, 0.0
 
 
@@ -374,15 +373,15 @@ def _rows(found: Machines, job: RankMessage) -> tuple[Int64Array, Int64Array]:
     boxes, ranks = found.rank.shape
     box, at, other = np.indices((boxes, ranks, ranks)).reshape(3, -1)
     # Up from `at` (or down to it) goes the shard of `other`, or the shard of `at`, which owns it.
-    shared = (job.direction is SwitchDirection.UP) == job.adds and job.direction is not SwitchDirection.ACROSS
+    shared = (job.direction is UP) == job.adds and job.direction is not ACROSS
     kept = at != other if shared else at == other
     box, at, other = box[kept], at[kept], other[kept]
     whose = box + job.hop if job.adds else box - job.hop
-    if job.direction is SwitchDirection.ACROSS:
+    if job.direction is ACROSS:
         whose = box + job.hop if job.adds else box
     item = found.rank[whose % boxes, other]
     here = found.rank[box, at]
-    direction = 1 + job.hop if job.direction is SwitchDirection.ACROSS else job.direction
+    direction = 1 + job.hop if job.direction is ACROSS else job.direction
     return item, direction * found.rank.size + here
 
 

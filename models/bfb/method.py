@@ -84,13 +84,13 @@ class BfbOptions(Options):
                 hint = suggestion(str(self.solver), [COUNTING, *exact])
                 raise InputError(f"bfb option solver is '{self.solver}'{hint}")
             find_backend(str(self.solver), {Feature.LP, Feature.SIMPLEX})
-        if self.solver is not None and self.by not in (AUTO, self.solves_by):
+        if self.solver is not None and self.by not in (AUTO, self.approach):
             raise InputError(
-                f"bfb option by is '{self.by}', but solver '{self.solver}' needs by={self.solves_by}"
+                f"bfb option by is '{self.by}', but solver '{self.solver}' needs by={self.approach}"
             )
 
     @property
-    def solves_by(self) -> str:
+    def approach(self) -> str:
         """How to solve, as `by` and `solver` choose together."""
         if self.solver is None:
             return self.by
@@ -167,12 +167,12 @@ def _unequal_allgather(options: BfbOptions, problem: Problem) -> Schedule:
 
 def _programs(work: Frontiers, options: BfbOptions) -> Programs | None:
     """Return the linear programs of the subproblems, unsolved; None: by counting."""
-    if options.solves_by == COUNTING:
+    if options.approach == COUNTING:
         return None
     variables = count_variables(work)
     # Small programs take twice as long as one: 36 CPU s for 328,000 variables (``torus:20x20``).
     limit, seconds = options.time_limit, 2 * seconds_for(variables)
-    if options.solves_by == AUTO and (variables > MODEL_VARIABLES or (limit is not None and seconds > limit)):
+    if options.approach == AUTO and (variables > MODEL_VARIABLES or (limit is not None and seconds > limit)):
         return None
     from tutti.models.bfb.model import Programs  # Pyomo is slow to import
 
@@ -185,7 +185,7 @@ def _loads(programs: Programs, options: BfbOptions) -> tuple[Fraction, ...] | No
     try:
         return programs.loads()
     except NoSchedule:
-        if options.solves_by == MODEL:
+        if options.approach == MODEL:
             raise
         return None
 
@@ -213,7 +213,7 @@ def _compared(
                 solver = programs.effort.solver
                 raise NoSchedule(f"bfb: {solver} returned U = {value} s at node {u}, step {t + 1}")
     except NoSchedule:
-        if options.solves_by == MODEL:
+        if options.approach == MODEL:
             raise
         return None
     return programs

@@ -195,7 +195,9 @@ def _geometries(degree: int) -> Iterator[DistanceRegular]:
 def _subsets(degree: int) -> Iterator[DistanceRegular]:
     """Yield the graphs on subsets: odd, doubled odd, Johnson, and the crown."""
     yield DistanceRegular(
-        f"K_{degree + 1},{degree + 1} minus a matching", 2 * degree + 2, partial(_crown, degree)
+        f"K_{degree + 1},{degree + 1} minus a matching",
+        2 * degree + 2,
+        lambda: _bipartite(~np.eye(degree + 1, dtype=np.bool_)),
     )
     size = math.comb(2 * degree - 1, degree - 1)
     if size <= _DENSE:
@@ -236,10 +238,6 @@ def _line_graph_of(edges: Callable[[], Int64Array]) -> Int64Array:
     ends = edges()
     shared = (ends[:, None, :, None] == ends[None, :, None, :]).any(axis=(2, 3))
     return _pairs(shared)
-
-
-def _crown(degree: int) -> Int64Array:
-    return _bipartite(~np.eye(degree + 1, dtype=np.bool_))
 
 
 def _odd(degree: int) -> Int64Array:
