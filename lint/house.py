@@ -179,7 +179,7 @@ def numeric_defaults(modules: Sequence[Module]) -> Iterator[str]:
 
 
 def called_once(modules: Sequence[Module]) -> Iterator[str]:
-    """Return the private functions whose name occurs once in their file, besides their definition."""
+    """Return the private functions whose name occurs once in their file apart from their definition."""
     for module in modules:
         uses = Counter(filter(None, map(_used_name, module.nodes)))
         for function in module.functions:
@@ -220,7 +220,7 @@ COUNTED: Mapping[str, tuple[str, Callable[[Sequence[Module]], Iterable[str]]]] =
     "once": ("private functions that are called once", called_once),
     "classes": ("class names that are used twice", classes_named_twice),
 }
-"""What is counted, by its name in ``[tool.house]``: in words, and the function that lists it."""
+"""The description of each count and the function that lists it, by its name in ``[tool.house]``."""
 BODIES = "bodies"
 """The name there of the one number that is no count (`longest_tenth`)."""
 WORDS = {name: words for name, (words, _) in COUNTED.items()} | {

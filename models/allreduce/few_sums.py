@@ -329,7 +329,7 @@ class _Solution:
 
     @property
     def _steps(self) -> Iterator[tuple[Int64Array, BoolArray]]:
-        """How often each link sends in each step, and whether each rank keeps its sum."""
+        """Yield for each step how often each link sends, and whether each rank keeps its sum."""
         alike = self.program.alike
         for step in range(1, self.program.steps + 1):
             sends = np.array([self.values["sends", step, link] for link in alike.of_link.tolist()])

@@ -91,7 +91,7 @@ class BfbOptions(Options):
 
     @property
     def approach(self) -> str:
-        """How to solve, as `by` and `solver` choose together."""
+        """The method of solution that `by` and `solver` choose together."""
         if self.solver is None:
             return self.by
         return COUNTING if self.solver == COUNTING else MODEL

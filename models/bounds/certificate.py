@@ -195,8 +195,8 @@ class Reachability:
         For each node the distances to those that count, in whole ticks, in order.
     fabric
         For each switch that only forwards the first one of its fabric.
-    hear
-        For each fabric the able nodes that its links lead to.
+    receivers
+        For each fabric the nodes in `able` that its links lead to.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-r"""How far data can have come by a time: α-distances, and the ranks that messages can have reached.
+r"""The nodes that data can have reached by a time, by α-distances and by counts of messages.
 
 `AlphaDistances` are the α's of shortest paths between ranks. `Growth` counts messages: each holds a link for
 α, so what one rank has spreads link by link. A rank with one port behind a switch that only forwards sends to
