@@ -2,7 +2,7 @@
 
 Each method has three rows in a sample: its schedule of the whole network *rerouted* as a network does, the
 same schedule *repaired* (`schedules.repair`), and a new one on what is left (called *anew* in the rows). The
-cost is shown by quantiles over the samples of each number of failures: `losses` has them, and `write_page`
+cost is shown by quantiles over the samples of each number of failures: `losses` has them, and `contents`
 draws what the best schedule loses, and each method's.
 """
 
@@ -34,7 +34,6 @@ from tutti.experiments.report.charts import (
     specs_of,
     tips_of,
 )
-from tutti.experiments.report.page import write_page as write
 from tutti.experiments.report.results import Series
 from tutti.experiments.report.tables import TEXTS, PageBlock, PageTable, Panel, Section, explained
 from tutti.experiments.runner.config import Config, Placed, RunTable, Table, at
@@ -43,7 +42,6 @@ from tutti.experiments.runner.plan import make_plan, time_limit
 from tutti.experiments.runner.results import read_rows, task_key, typed
 from tutti.experiments.runner.study import (
     JUDGE,
-    REPORT,
     Row,
     Study,
     Task,
@@ -430,25 +428,24 @@ def _lines(label: str, rows: pd.DataFrame) -> Iterator[FailureLosses]:
         yield FailureLosses(label, int(failures), made, len(own), *shares, changed)
 
 
-def write_page(directory: Path, page: Path | None = None) -> Path:
-    """Write the page of a folder of results, `REPORT` in it without `page`, and return its path.
+def contents(directory: Path) -> dict[str, Any]:
+    """Return the contents of the page of a folder of results.
 
     Raises
     ------
     InputError
-        If the rows can't be read or the page not written.
+        If the rows can't be read.
     """
     texts = TEXTS["resilience"]
     series = [Series(number, made, "", "", made) for number, made in enumerate(SHOWN)]
     words = Section("What the words are", words=explained(texts["words"]))
-    shown = {
+    return {
         "title": f"Failures, {directory.name}: tutti",
         "heading": f"What failures cost: {directory.name}",
         "lead": texts["lead"],
         "sections": [*map(_section, losses(read_rows(directory))), words],
         "charts": page_charts(specs_of({CHART: _chart()}), series),
     }
-    return write(shown, page or directory / REPORT)
 
 
 def _section(case: FailureCase) -> Section:
@@ -462,8 +459,9 @@ def _section(case: FailureCase) -> Section:
 def _block(case: FailureCase, label: str, lines: list[FailureLosses]) -> PageBlock:
     best = label == BEST
     heads = [f"{head}{'#' * (place != 1)}" for place, head in enumerate(HEADS[1:])]
-    table = PageTable.of("losses", [("", line.cells[1:]) for line in lines], heads)
     title = TEXTS["resilience"]["best"] if best else label
+    cells = [("", line.cells[1:]) for line in lines]
+    table = PageTable.of("losses", cells, heads, case=case, method=title)
     data = pd.DataFrame(lines)
     name, place = data.failures.map("{} fail".format), data.made.map(SHOWN.index)
     shares = 100 * data[["low", "median", "high", "worst"]]

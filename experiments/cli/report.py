@@ -27,13 +27,12 @@ from tutti.experiments.report.comparisons import (
     over_exact,
     summary,
 )
-from tutti.experiments.report.page import contents, figures_of, write_page
+from tutti.experiments.report.page import contents, figures_of, tables_of, write_page
 from tutti.experiments.report.results import LOOKS, Results, read_results
 from tutti.experiments.report.seeds import seed_table, seeds
 from tutti.experiments.report.tables import PageTable, latex, size
-from tutti.experiments.runner.config import KINDS, kind_of
+from tutti.experiments.runner.config import KINDS, REPORT, kind_of
 from tutti.experiments.runner.results import config_tables
-from tutti.experiments.runner.study import REPORT
 from tutti.topologies.errors import InputError, installing
 from tutti.topologies.files import check_folder, written
 
@@ -46,22 +45,20 @@ def do_report(arguments: ReportCommand) -> None:
         raise InputError(f"--format {arguments.format}: of figures; give --figures DIR too")
     _check_folders(arguments)
     first, *others = arguments.runs
-    for directory in arguments.runs:
-        if (kind := _kind(arguments, directory)) != "schedules":
-            say(f"report: {KINDS[kind].draw(directory, arguments.output)}")
-            return
-    results = read_results(first, *others, baseline=arguments.baseline)
-    shown = contents(results)
+    kind, *_ = (_kind(arguments, directory) for directory in arguments.runs)
+    results = read_results(*arguments.runs, baseline=arguments.baseline) if kind == "schedules" else None
+    shown = KINDS[kind].contents(first) if results is None else contents(results)
     page = arguments.output or (Path(REPORT) if others else first / REPORT)
     say(f"report: {write_page(shown, page)}")
     if arguments.figures is not None:
         folder, charts = choice(arguments.figures, page.parent / "figures")
-        figures = [figure for figure in figures_of(shown) if figure.chart in charts]
+        figures = [figure for figure in figures_of(shown) if results is None or figure.chart in charts]
         for suffix in formats:
             write_figures(shown, figures, folder, suffix)
         say(f"figures: {len(figures)} as {','.join(formats)} in {folder}")
     if arguments.latex is not None:
-        say(f"tables: {len(write_tables(results, arguments.latex))} in {arguments.latex}")
+        tables = tables_of(shown) if results is None else paper_tables(results)
+        say(f"tables: {len(write_tables(tables, arguments.latex))} in {arguments.latex}")
 
 
 def _check_folders(arguments: ReportCommand) -> None:
@@ -81,13 +78,12 @@ def _kind(arguments: ReportCommand, directory: Path) -> str:
     Raises
     ------
     InputError
-        If more is asked of a study of another kind than its page, or it is of networks alone.
+        If a study of another kind is to be joined or compared, or it is of networks alone.
     """
     if (find := command_of(directory)) is not None:
         raise InputError(f"{directory}: frontiers of networks, no runs; {find} -o {directory} draws them")
     kind = kind_of(config_tables(directory))
-    more = [f"--{name}" for name in ("figures", "latex", "baseline") if getattr(arguments, name) is not None]
-    more += ["several folders"] * (len(arguments.runs) > 1)
+    more = ["--baseline"] * (arguments.baseline is not None) + ["several folders"] * (len(arguments.runs) > 1)
     if kind != "schedules" and more:
         raise InputError(f"{directory}: {more[0]}: for studies of methods only")
     return kind
@@ -129,7 +125,7 @@ def write_figures(
     for number, figure in enumerate(figures, 1):
         name = re.sub(r"[^A-Za-z0-9.-]+", "_", figure.description).strip("_")[:120]
         path = folder / f"{number:03}_{name}.{suffix}"
-        drawn = converted(for_paper(figure, shown["charts"], shown["rows"]), suffix)
+        drawn = converted(for_paper(figure, shown["charts"], shown.get("rows")), suffix)
         paths.append(written(path, drawn, "figure"))
     return paths
 
@@ -198,17 +194,23 @@ def choice(asked: Path, default: Path) -> tuple[Path, frozenset[str]]:
     return folder, frozenset().union(*(GROUPS[word] for word in words))
 
 
-def write_tables(results: Results, folder: Path) -> list[Path]:
-    """Write the tables of a run for LaTeX, each in a file, and return their paths.
-
-    They are the methods, the methods by networks (``summary``: over all sizes, and at each), heuristics over
-    exact models, the two parts of the gaps, and the spread over seeds. For each network there are gaps,
-    bandwidths and, over a baseline, speed-ups.
+def write_tables(tables: Mapping[str, PageTable], folder: Path) -> list[Path]:
+    """Write tables for LaTeX, each in a file of its name, and return their paths.
 
     Raises
     ------
     InputError
         If a file can't be written.
+    """
+    return [written(folder / f"{name}.tex", latex(table).encode(), "table") for name, table in tables.items()]
+
+
+def paper_tables(results: Results) -> dict[str, PageTable]:
+    """Return the tables of a run for a paper, by the names of their files.
+
+    They are the methods, the methods by networks (``summary``: over all sizes, and at each), heuristics over
+    exact models, the two parts of the gaps, and the spread over seeds. For each network there are gaps,
+    bandwidths and, over a baseline, speed-ups.
     """
     found: dict[str, PageTable | None] = {"methods": method_table(results).without("T_B optimal", "where")}
     sizes = sorted(set(results.frame.size_bytes[results.frame.ok]))
@@ -219,5 +221,4 @@ def write_tables(results: Results, folder: Path) -> list[Path]:
     for number, topology in enumerate(results.topologies):
         name = re.sub(r"[^A-Za-z0-9.-]+", "_", results.short[topology])
         found |= {f"{kind}_{number}_{name}": case_table(results, topology, kind) for kind in kinds}
-    texts = {name: latex(table) for name, table in found.items() if table is not None}
-    return [written(folder / f"{name}.tex", text.encode(), "table") for name, text in texts.items()]
+    return {name: table for name, table in found.items() if table is not None}

@@ -13,7 +13,3 @@ library together). Further parts are `comparisons` (most tables), `seeds`, `bott
 `markdown` fills in pages that are read without running anything, and `experiments.cli.report` writes charts
 and tables for papers. All that is drawn here was kept by `experiments.runner`.
 """
-
-from tutti.experiments.report.page import write_report
-
-__all__ = ["write_report"]

@@ -7,7 +7,8 @@ are in ``texts.toml`` under the block's key.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from itertools import chain
+from dataclasses import replace
+from itertools import chain, count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -68,7 +69,6 @@ from tutti.experiments.report.utilisation import (
     usages,
 )
 from tutti.experiments.runner.results import NOT_RUN
-from tutti.experiments.runner.study import REPORT
 from tutti.experiments.show.drawing import TEMPLATES as NETWORK_TEMPLATES
 from tutti.experiments.show.drawing import templates
 from tutti.topologies.files import written
@@ -90,25 +90,21 @@ def render(**shown: Any) -> str:
     return pages.get_template("page.html").render(**own, **shown)
 
 
-def write_report(directory: Path, *others: Path, page: Path | None = None) -> Path:
-    """Write the page of a finished run, or of several that are joined, and return its path.
+def run_contents(*directories: Path) -> dict[str, Any]:
+    """Read finished runs, and return the contents of their page.
 
     Parameters
     ----------
-    directory
-        Holds ``results.parquet`` (or ``results.csv``) and, where they were kept, ``manifest.json`` and
+    directories
+        Each holds ``results.parquet`` (or ``results.csv``) and, where they were kept, ``manifest.json`` and
         ``schedules/``.
-    others
-        The folders of further runs.
-    page
-        The file to write; None: ``report.html`` in `directory`.
 
     Raises
     ------
     InputError
-        If there are no readable results, or the page can't be written.
+        If there are no readable results.
     """
-    return write_page(contents(read_results(directory, *others)), page or directory / REPORT)
+    return contents(read_results(*directories))
 
 
 def write_page(shown: Mapping[str, Any], page: Path) -> Path:
@@ -234,9 +230,19 @@ def figures_of(shown: Mapping[str, Any]) -> Iterator[Figure]:
     """Yield every chart of a page's contents, in each measure, except pictures of networks."""
     blocks = chain.from_iterable(section.blocks for section in shown["sections"])
     panels = chain.from_iterable(each.panels for each in blocks if each.key != "links")
-    for panel in filter(None, (shown["picture"], *panels)):
+    for panel in filter(None, (shown.get("picture"), *panels)):
         if isinstance(panel.chart, Figure):
-            yield from panel.chart.measured(shown["measures"])
+            yield from panel.chart.measured(shown.get("measures", {}))
+
+
+def tables_of(shown: Mapping[str, Any]) -> dict[str, PageTable]:
+    """Return every table of a page's contents, each with a name of its own."""
+    found: dict[str, PageTable] = {}
+    for table in chain.from_iterable(each.tables for section in shown["sections"] for each in section.blocks):
+        names = chain([table.name], (f"{table.name}-{number}" for number in count(2)))
+        name = next(name for name in names if name not in found)
+        found[name] = replace(table, name=name)
+    return found
 
 
 def picture_of(results: Results) -> Panel | None:

@@ -138,6 +138,10 @@ class Document(Table):
     run: Values = {}
 
 
+REPORT = "report.html"
+"""The file of a page in its folder of results."""
+
+
 class StudyKind(NamedTuple):
     """A kind of study. The modules that it names are imported when they are needed: they import much.
 
@@ -146,8 +150,8 @@ class StudyKind(NamedTuple):
     plan
         The module below `tutti.experiments` whose ``study_of`` makes a study of a config and the methods.
     page
-        ``"module:NAME"`` below `tutti.experiments` of the function that draws the page of a folder of
-        results.
+        ``"module:NAME"`` below `tutti.experiments` of the function that returns the contents of the page of a
+        folder of results (`report.page.render`).
     shown
         The name in `cli.run` of the function that prints what came out.
     needed, others
@@ -160,9 +164,13 @@ class StudyKind(NamedTuple):
     needed: tuple[str, ...]
     others: tuple[str, ...] = ()
 
-    def draw(self, directory: Path, page: Path | None = None) -> Path:
-        """Draw the page of a folder of results, in `page` or else in the folder, and return its path."""
-        return load(f"tutti.experiments.{self.page}")(directory, page=page)
+    def contents(self, directory: Path) -> dict[str, Any]:
+        """Return the contents of the page of a folder of results, with its tables and charts."""
+        return load(f"tutti.experiments.{self.page}")(directory)
+
+    def draw(self, directory: Path) -> Path:
+        """Draw the page of a folder of results in it, and return its path."""
+        return load("tutti.experiments.report.page:write_page")(self.contents(directory), directory / REPORT)
 
     def show(self, summary: Any) -> None:
         """Print what came out of a run, of its `runner.run.Summary`."""
@@ -173,12 +181,10 @@ _COMPARED, _RUN = ("topology", "collective", "method"), ("run", "report")
 _SOLVED, _TRAINED = ("study", "instance", "solver"), ("job", "method")
 _FAILED, _MORE = (*_COMPARED, "failures"), ("stated", "run")
 KINDS = {
-    "schedules": StudyKind("runner.plan", "report:write_report", "print_summary", _COMPARED, _RUN),
-    "solvers": StudyKind(
-        "solver_study.tasks", "solver_study.report:write_study_report", "print_study", _SOLVED
-    ),
-    "training": StudyKind("training.study", "training.report:write_page", "print_training", _TRAINED, _MORE),
-    "failures": StudyKind("resilience", "resilience:write_page", "print_losses", _FAILED, _RUN),
+    "schedules": StudyKind("runner.plan", "report.page:run_contents", "print_summary", _COMPARED, _RUN),
+    "solvers": StudyKind("solver_study.tasks", "solver_study.report:contents", "print_study", _SOLVED),
+    "training": StudyKind("training.study", "training.report:contents", "print_training", _TRAINED, _MORE),
+    "failures": StudyKind("resilience", "resilience:contents", "print_losses", _FAILED, _RUN),
 }
 """The kinds of studies that a config can be."""
 MARKS = {"study": "solvers", "instance": "solvers", "job": "training", "failures": "failures"}

@@ -17,13 +17,13 @@ import pandas as pd
 from rich.console import Console
 
 from tutti.experiments.runner.cluster import DaskCluster, check_address
-from tutti.experiments.runner.config import MachinesTable, read_config
+from tutti.experiments.runner.config import REPORT, MachinesTable, read_config
 from tutti.experiments.runner.judge import GAPS
 from tutti.experiments.runner.pool import Pool, Setting
 from tutti.experiments.runner.progress import Reporter
 from tutti.experiments.runner.results import NOT_RUN, now, read_csv, read_rows
 from tutti.experiments.runner.store import Parts, Store
-from tutti.experiments.runner.study import REPORT, Row, Study, select, study_of
+from tutti.experiments.runner.study import Row, Study, select, study_of
 from tutti.topologies.errors import InputError
 from tutti.topologies.processes import load
 

@@ -23,8 +23,6 @@ from tutti.topologies.processes import load
 from tutti.topologies.text import parse_topology
 from tutti.topologies.topology import Topology
 
-REPORT = "report.html"
-"""Name of the file of every kind's report."""
 Row = dict[str, Any]
 Document = dict[str, Any]
 """An entry of a store: all that is kept of a task."""

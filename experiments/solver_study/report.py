@@ -35,7 +35,7 @@ from tutti.experiments.report.charts import (
     steps,
     tips_of,
 )
-from tutti.experiments.report.page import THEMES, manifest_lines, render
+from tutti.experiments.report.page import THEMES, manifest_lines
 from tutti.experiments.report.panels import shares
 from tutti.experiments.report.results import LOOKS, Row, Series, drawn_as
 from tutti.experiments.report.standings import shifted_geometric_mean
@@ -54,7 +54,6 @@ from tutti.experiments.report.tables import (
     seconds,
 )
 from tutti.experiments.runner.results import MANIFEST, read_rows
-from tutti.experiments.runner.study import REPORT
 from tutti.experiments.solver_study.instances import MODELS
 from tutti.experiments.solver_study.milp_instances import MIXED, is_mixed
 from tutti.experiments.solver_study.statistics import (
@@ -81,27 +80,27 @@ from tutti.experiments.solver_study.statistics import (
     win_table,
 )
 from tutti.topologies.errors import InputError
-from tutti.topologies.files import read_text, written
+from tutti.topologies.files import read_text
 
 
-def write_study_report(directory: Path, page: Path | None = None) -> Path:
-    """Write the page of a folder of results, `REPORT` in it without `page`, and return its path.
+def contents(directory: Path) -> dict[str, Any]:
+    """Return the contents of the page of a folder of results.
 
     Raises
     ------
     InputError
-        If there are no readable results, or the page can't be written.
+        If there are no readable results.
     """
     try:
         rows = read_rows(directory)
         manifest = json.loads(read_text(directory / MANIFEST))
     except (InputError, ValueError) as error:
         raise InputError(f"{directory}: no readable results of a study: {error}") from error
-    return written(page or directory / REPORT, render_study(rows, manifest).encode(), "report")
+    return study_contents(rows, manifest)
 
 
-def render_study(rows: Sequence[Mapping[str, Any]], manifest: Mapping[str, Any]) -> str:
-    """Return the page of a study as HTML."""
+def study_contents(rows: Sequence[Mapping[str, Any]], manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the contents of the page of a study."""
     frame = study_frame(rows)
     mixed, ran = any(map(is_mixed, frame.model)), frame[frame.ran].drop_duplicates("method")
     solvers = enumerate(zip(ran.method, ran.options, strict=True))
@@ -114,21 +113,21 @@ def render_study(rows: Sequence[Mapping[str, Any]], manifest: Mapping[str, Any])
     threads = sorted(frame.threads.fillna(1).astype(int).unique())
     wrong = frame.wrong.sum()
     are = f"{wrong} {'answer is' if wrong == 1 else 'answers are'}"
-    return render(
-        title=f"{name}: tutti study of solvers",
-        heading=name,
-        lead=TEXTS[kind]["lead"].format(
+    return {
+        "title": f"{name}: tutti study of solvers",
+        "heading": name,
+        "lead": TEXTS[kind]["lead"].format(
             instances=counted(frame.program.nunique(), f"{'mixed-integer' if mixed else kind} program"),
             solvers=counted(len(looks), "solver"),
             seeds=counted(frame.seed.nunique(), "seed"),
             limit=seconds(frame.limit_s.max()),
             threads="one thread" if threads == [1] else f"{' or '.join(map(str, threads))} threads",
         ),
-        alarm=Markup(TEXTS[kind]["wrong"]).format(are, tolerance=TOLERANCE) if wrong else "",
-        series=list(looks.values()),
-        tips=["\n".join(filter(None, (label, one.options))) for label, one in looks.items()],
-        picks=[THEMES],
-        sections=[
+        "alarm": Markup(TEXTS[kind]["wrong"]).format(are, tolerance=TOLERANCE) if wrong else "",
+        "series": list(looks.values()),
+        "tips": ["\n".join(filter(None, (label, one.options))) for label, one in looks.items()],
+        "picks": [THEMES],
+        "sections": [
             _summary(kind, frame, looks, manifest),
             Section("What became of every problem", block("outcomes", outcome_table(frame))),
             Section("Solvers on the same problems", list(_comparisons(frame))),
@@ -137,9 +136,9 @@ def render_study(rows: Sequence[Mapping[str, Any]], manifest: Mapping[str, Any])
             Section("Every program", block("", _programs(kind, frame, looks))),
             *([] if mixed else [Section("Model building", block("", PageTable.of("building", made)))]),
         ],
-        manifest=list(manifest_lines(manifest)),
-        charts=study_charts(list(looks.values())),
-    )
+        "manifest": list(manifest_lines(manifest)),
+        "charts": page_charts(study_specs(), list(looks.values())),
+    }
 
 
 def _summary(kind: str, frame: pd.DataFrame, looks: Look, manifest: Mapping[str, Any]) -> Section:
@@ -393,13 +392,9 @@ DRAWN = SimpleNamespace(**LOOKS["limits"]["study"])
 """Limits on what the charts of a study draw."""
 
 
-def study_charts(series: Sequence[Series]) -> dict[str, Any]:
-    """Return what the page of a study draws its charts from."""
-    return page_charts(_specs(), series)
-
-
 @cache
-def _specs() -> str:
+def study_specs() -> str:
+    """Return the specs of the page of a study (`specs_of`)."""
     axis = alt.Axis(title="time over the fastest solver's (τ)", tickCount=5)
     ratio = alt.X("value:Q", scale=alt.Scale(type="log"), axis=axis)
     part = alt.X("value:Q", title="primal integral over the limit", scale=alt.Scale(domain=[0, 1]))

@@ -12,7 +12,6 @@ import altair as alt
 import pandas as pd
 
 from tutti.experiments.report.charts import COLOUR, OPACITY, Drawn, Figure, named_rows, page_charts, specs_of
-from tutti.experiments.report.page import write_page as write
 from tutti.experiments.report.results import Series
 from tutti.experiments.report.tables import (
     TEXTS,
@@ -26,7 +25,6 @@ from tutti.experiments.report.tables import (
 )
 from tutti.experiments.runner.judge import grouped
 from tutti.experiments.runner.results import read_rows
-from tutti.experiments.runner.study import REPORT
 from tutti.experiments.training.study import Claim, claims, stated_in
 from tutti.topologies.units import MICRO, duration
 
@@ -38,22 +36,20 @@ BARS, GANTT = "iterations", "timeline"
 OPTIMAL = "optimal"
 
 
-def write_page(directory: Path, page: Path | None = None) -> Path:
-    """Write the page of a folder of results, with the papers' numbers in its config, and return its path.
-
-    Without `page` it is `REPORT` in the folder.
+def contents(directory: Path) -> dict[str, Any]:
+    """Return the contents of the page of a folder of results, with the papers' numbers in its config.
 
     Raises
     ------
     InputError
-        If the rows can't be read or the page not written.
+        If the rows can't be read.
     """
     rows, texts = read_rows(directory), TEXTS["training"]
     stated = [("", [*one.cells, one.stated.note]) for one in claims(rows, stated_in(directory))]
     heads = [f"{head}{'#' * (place > 1)}" for place, head in enumerate(Claim.HEADS)]
     table = PageTable.of("claims", stated, [*heads, "note"])
     series = [Series(number, part, "", "", part) for number, part in enumerate(PARTS)]
-    shown = {
+    return {
         "title": f"Training, {directory.name}: tutti",
         "heading": f"What collectives are worth in training: {directory.name}",
         "lead": texts["lead"],
@@ -64,7 +60,6 @@ def write_page(directory: Path, page: Path | None = None) -> Path:
         ],
         "charts": page_charts(specs_of({BARS: _bars(), GANTT: _gantt()}), series),
     }
-    return write(shown, page or directory / REPORT)
 
 
 def _section(rows: Sequence[Mapping[str, Any]]) -> Section:
@@ -83,7 +78,7 @@ def _section(rows: Sequence[Mapping[str, Any]]) -> Section:
         time, optimal = (duration(row[name] * MICRO) for name in ("time_s", "optimal_s"))
         exposed, saving = f"{row['exposed_s'] / row['time_s']:.1%}", f"{row['saving']:.1%}"
         lines.append(("", [row["method"], time, exposed, optimal, saving]))
-    table = PageTable.of("jobs", lines)
+    table = PageTable.of("jobs", lines, job=first["job"])
     blocks = [*block("job", Panel(TEXTS["training"]["bars"], "", figure), table, looks="two")]
     for row in ok:
         title = f"What runs when, {row['method']}"

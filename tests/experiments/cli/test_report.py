@@ -1,5 +1,7 @@
 """``tutti report``: pages, figures and tables of finished runs."""
 
+import re
+
 import pytest
 
 from tests.experiments.report.test_page import row, write_run
@@ -88,8 +90,27 @@ def test_a_study_of_training_is_drawn_as_when_it_was_run(tutti, tmp_path):
     (run / "report.html").unlink()
     assert tutti("report", run)[0] == 0
     assert (run / "report.html").read_text() == page
-    code, _, said = tutti("report", run, "--latex", tmp_path / "tex")
-    assert (code, said) == (2, f"tutti: {run}: --latex: for studies of methods only\n")
+    code, _, said = tutti("report", run, "--baseline", "ring")
+    assert (code, said) == (2, f"tutti: {run}: --baseline: for studies of methods only\n")
+
+
+def test_studies_of_every_kind_have_tables_and_figures_for_papers(tutti, tmp_path):
+    """The table of each job has a file and a label of its own, with the numbers of the page."""
+    run, tables, figures = tmp_path / "out", tmp_path / "tex", tmp_path / "figures"
+    assert tutti("run", config(tmp_path), "--out", run, "--quiet")[0] == 0
+    code, said, _ = tutti("report", run, "--latex", tables, "--figures", figures)
+    assert code == 0
+    page, files = (run / "report.html").read_text(), sorted(tables.iterdir())
+    assert f"tables: {len(files)} in {tables}" in said
+    labels = [re.findall(r"\\label\{(.*)\}", file.read_text()) for file in files]
+    assert labels == [[f"tab:{file.stem}"] for file in files]
+    assert page.count("<table") == len(files) > 1
+    time = re.search(r"\d+ us", (tables / "jobs.tex").read_text())
+    assert time is not None
+    assert time[0] in page
+    drawn = sorted(path.read_text() for path in figures.iterdir())
+    assert len(drawn) > 1
+    assert all(text.startswith("<svg") for text in drawn)
 
 
 def test_frontiers_of_networks_are_drawn_by_what_found_them(tutti, tmp_path):

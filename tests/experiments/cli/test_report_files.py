@@ -8,7 +8,15 @@ import pandas as pd
 import pytest
 
 from tests.experiments.report.test_page import failed, row, two_by_two, write_run
-from tutti.experiments.cli.report import GROUPS, MISSING, choice, for_paper, write_figures, write_tables
+from tutti.experiments.cli.report import (
+    GROUPS,
+    MISSING,
+    choice,
+    for_paper,
+    paper_tables,
+    write_figures,
+    write_tables,
+)
 from tutti.experiments.report.comparisons import case_table, gap_parts, method_table, over_exact, summary
 from tutti.experiments.report.page import contents, figures_of
 from tutti.experiments.report.results import read_results
@@ -127,7 +135,7 @@ def against_ring(tmp_path):
 
 def test_bandwidths_and_speed_ups_have_tables(tmp_path):
     results = against_ring(tmp_path / "run")
-    assert [path.name for path in write_tables(results, tmp_path)][3:] == [
+    assert [path.name for path in write_tables(paper_tables(results), tmp_path)][3:] == [
         f"{kind}_0_ring_3.tex" for kind in ("gaps", "bandwidth", "speedup")
     ]
     assert body(by_case(results, "ring:3", "bandwidth")) == [
@@ -150,7 +158,7 @@ def test_a_chart_against_size_is_a_figure_in_each_measure(tmp_path):
 
 def test_every_network_has_a_file_of_its_own(tmp_path):
     results = read_results(write_run(tmp_path / "run", two_by_two()))
-    names = [path.name for path in write_tables(results, tmp_path / "tex")]
+    names = [path.name for path in write_tables(paper_tables(results), tmp_path / "tex")]
     ends = [f"{kind}_{ring}.tex" for ring in ("0_ring_3", "1_ring_4") for kind in ("gaps", "bandwidth")]
     sizes = [f"summary{at}.tex" for at in ("", "_1KB", "_1MB", "_1GB")]
     assert names == ["methods.tex", *sizes, "parts.tex", *ends]
@@ -161,7 +169,7 @@ def test_a_table_that_cannot_be_written_is_refused(tmp_path):
     (tmp_path / "taken").write_text("")
     results = read_results(write_run(tmp_path / "run", [row()]))
     with pytest.raises(InputError, match="can't write the table: File exists"):
-        write_tables(results, tmp_path / "taken")
+        write_tables(paper_tables(results), tmp_path / "taken")
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.experiments.report.test_page import row, write_run
-from tutti.experiments.report import write_report
+from tutti.experiments.runner.config import KINDS
 
 pytestmark = pytest.mark.browser
 
@@ -23,7 +23,7 @@ def tab(browser, tmp_path):
     said = []
     tab.on("console", lambda message: said.append(message.text))
     tab.on("pageerror", lambda error: said.append(str(error)))
-    tab.goto(write_report(run).as_uri())
+    tab.goto(KINDS["schedules"].draw(run).as_uri())
     yield tab
     tab.close()
     assert said == []

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tutti.experiments.report import write_report
 from tutti.experiments.report.page import LIMITS, contents, write_page
 from tutti.experiments.report.results import read_results
+from tutti.experiments.runner.config import KINDS
 from tutti.schedules import Chunks, Clock, Schedule, collective
 from tutti.schedules.files.schedule_file import content_hash, write_schedule
 from tutti.topologies import InputError, Link, Topology
@@ -154,7 +154,7 @@ def write_run(directory, rows, manifest=None):
 
 
 def report(directory, rows, manifest=None):
-    return Page(write_report(write_run(directory, rows, manifest)).read_text())
+    return Page(KINDS["schedules"].draw(write_run(directory, rows, manifest)).read_text())
 
 
 def ring(number, name="ring:3"):
@@ -530,7 +530,7 @@ def test_an_empty_run_gets_a_page(tmp_path, rows):
 
 def test_a_run_without_rows_but_with_columns_gets_a_page(tmp_path):
     pd.DataFrame(columns=list(row())).to_csv(tmp_path / "results.csv", index=False)
-    assert "This run has no rows." in write_report(tmp_path).read_text()
+    assert "This run has no rows." in KINDS["schedules"].draw(tmp_path).read_text()
 
 
 def test_a_run_in_which_all_failed_says_so_in_each_section(tmp_path):
@@ -589,7 +589,7 @@ def test_a_run_of_required_columns_only_gets_a_page(tmp_path):
 
 def test_the_csv_is_read_where_there_is_no_parquet_and_a_name_like_na_stays_a_name(tmp_path):
     pd.DataFrame([row(topology="NA", method="null", seed=3)]).to_csv(tmp_path / "results.csv", index=False)
-    page = Page(write_report(tmp_path).read_text())
+    page = Page(KINDS["schedules"].draw(tmp_path).read_text())
     assert page.all("h2", None, page.section(0))[0]["text"] == "NA"
     assert page.cells() == [["1MB", "8 us cut", "25.0 10 us"]]
 
@@ -598,20 +598,20 @@ def test_a_directory_without_results_is_refused(tmp_path):
     with pytest.raises(
         InputError, match=r"no results.parquet or results.csv; give the directory of a finished run"
     ):
-        write_report(tmp_path)
+        KINDS["schedules"].draw(tmp_path)
 
 
 def test_an_unreadable_results_file_is_refused_in_one_line(tmp_path):
     (tmp_path / "results.parquet").write_bytes(b"not parquet")
     with pytest.raises(InputError, match="can't read the results") as caught:
-        write_report(tmp_path)
+        KINDS["schedules"].draw(tmp_path)
     assert "\n" not in str(caught.value)
 
 
 def test_a_page_that_cannot_be_written_is_refused(tmp_path):
     (write_run(tmp_path, [row()]) / "report.html").mkdir()
     with pytest.raises(InputError, match=r"report\.html: can't write the report: Is a directory"):
-        write_report(tmp_path)
+        KINDS["schedules"].draw(tmp_path)
 
 
 def test_the_manifest_is_shown(tmp_path):
@@ -631,7 +631,7 @@ def test_the_page_is_called_after_the_run_or_else_its_directory(tmp_path, manife
 
 def test_a_broken_manifest_does_not_stop_the_report(tmp_path):
     (write_run(tmp_path, [row()]) / "manifest.json").write_text("{")
-    assert "not readable" in write_report(tmp_path).read_text()
+    assert "not readable" in KINDS["schedules"].draw(tmp_path).read_text()
 
 
 def test_the_line_of_a_topology_says_what_it_is(tmp_path):

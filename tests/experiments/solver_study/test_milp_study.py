@@ -19,7 +19,7 @@ from tutti.experiments.report.results import Series
 from tutti.experiments.report.standings import shifted_geometric_mean
 from tutti.experiments.runner.config import read_config
 from tutti.experiments.solver_study.milp_instances import find_model, worth
-from tutti.experiments.solver_study.report import study_charts, trace_chart
+from tutti.experiments.solver_study.report import study_specs, trace_chart
 from tutti.experiments.solver_study.statistics import (
     MIXED_TOLERANCE,
     primal_gap,
@@ -387,7 +387,7 @@ def course_chart(*points):
 )
 def test_a_course_far_from_zero_is_drawn_from_near_the_least_bound_and_says_so(points):
     figure = course_chart(*points)
-    y = study_charts(())["specs"][figure.chart]["layer"][1]["encoding"]["y"]
+    y = json.loads(study_specs())[figure.chart]["layer"][1]["encoding"]["y"]
     assert (y["title"], y["scale"]["zero"]) == ("objective (axis cut)", False)
 
 
@@ -395,7 +395,7 @@ def test_a_course_far_from_zero_is_drawn_from_near_the_least_bound_and_says_so(p
     "points", [[[0.1, 12.0, 2.0]], [[0.1, 8.0, 8.0]], [[0.1, 12.0, 0.0]], [[0.1, 8.0, 8.0 - 1e-6]]]
 )
 def test_a_course_near_zero_is_drawn_from_zero(points):
-    y = study_charts(())["specs"][course_chart(*points).chart]["layer"][1]["encoding"]["y"]
+    y = json.loads(study_specs())[course_chart(*points).chart]["layer"][1]["encoding"]["y"]
     assert (y["title"], y["scale"]["zero"]) == ("objective", True)
 
 

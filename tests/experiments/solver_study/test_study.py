@@ -14,13 +14,14 @@ import pytest
 from tests.experiments.solver_study.studies import refusal, replaced
 from tests.sweep import for_each
 from tutti.experiments.cli import main
+from tutti.experiments.report.page import render
 from tutti.experiments.report.standings import shifted_geometric_mean
-from tutti.experiments.runner.config import read_config
+from tutti.experiments.runner.config import KINDS, read_config
 from tutti.experiments.runner.results import read_rows, to_table
 from tutti.experiments.runner.study import Workplace, perform, study_of
 from tutti.experiments.solver_study.instances import MODELS
 from tutti.experiments.solver_study.milp_instances import find_model
-from tutti.experiments.solver_study.report import advice, render_study, write_study_report
+from tutti.experiments.solver_study.report import advice, study_contents
 from tutti.experiments.solver_study.statistics import (
     COLUMNS,
     building,
@@ -317,7 +318,7 @@ def test_the_report_names_the_wrong_solver_and_escapes_what_it_prints():
             row("slow", status="timeout", answer=None, objective=None, relative_error=None),
         ]
     )
-    page = render_study(rows, {"name": "x"})
+    page = render(**study_contents(rows, {"name": "x"}))
     assert "<b>good</b>" not in page
     assert "1 answer is wrong" in page
     assert re.search(r"bad</th><td[^>]*>m t</td>", page)
@@ -334,7 +335,7 @@ def test_the_report_of_a_folder_shows_an_interval_where_that_is_the_certificate(
     )
     (tmp_path / "manifest.json").write_text('{"name": "x"}')
     pq.write_table(to_table(rows, COLUMNS), tmp_path / "results.parquet")
-    page = write_study_report(tmp_path).read_text()
+    page = KINDS["solvers"].draw(tmp_path).read_text()
     body = re.sub(r"<(script|style)>.*?</\1>", "", page, flags=re.DOTALL)
     assert "2.000001 (proven to 5e-07)" in body
     assert "not certified" in body
@@ -347,7 +348,7 @@ def test_labels_of_more_than_a_word_and_old_names_of_models_are_read(tmp_path):
     pq.write_table(to_table(rows, COLUMNS), tmp_path / "results.parquet")
     found = [(line["method"], line["model"]) for line in read_rows(tmp_path)]
     assert found == [("HiGHS simplex", "mcf"), ("HiGHS IPM", "mcf")]
-    page = write_study_report(tmp_path).read_text()
+    page = KINDS["solvers"].draw(tmp_path).read_text()
     assert "1 linear program, 2 solvers" in page
     assert find_model("all-to-all").name == "mcf"
 
@@ -355,7 +356,7 @@ def test_labels_of_more_than_a_word_and_old_names_of_models_are_read(tmp_path):
 def test_a_study_without_any_answer_still_has_a_report():
     nothing = {"answer": None, "objective": None, "relative_error": None, "nonzeros": None}
     rows = judged([row("a", status="failed", solve_s=None, build_s=None, **nothing)])
-    assert "not certified" in render_study(rows, {"name": "x"})
+    assert "not certified" in render(**study_contents(rows, {"name": "x"}))
 
 
 changed = partial(replaced, STUDY)
