@@ -460,8 +460,7 @@ def _block(case: FailureCase, label: str, lines: list[FailureLosses]) -> PageBlo
     best = label == BEST
     heads = [f"{head}{'#' * (place != 1)}" for place, head in enumerate(HEADS[1:])]
     title = TEXTS["resilience"]["best"] if best else label
-    cells = [("", line.cells[1:]) for line in lines]
-    table = PageTable.of("losses", cells, heads, case=case, method=title)
+    table = PageTable.of("losses", [("", line.cells[1:]) for line in lines], heads, case=case, method=title)
     data = pd.DataFrame(lines)
     name, place = data.failures.map("{} fail".format), data.made.map(SHOWN.index)
     shares = 100 * data[["low", "median", "high", "worst"]]
