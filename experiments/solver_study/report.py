@@ -244,7 +244,7 @@ def _mixed_sections(frame: pd.DataFrame, looks: Look) -> list[Section]:
             if group.method.nunique() > 1:
                 text = f"{MIXED[name].summary}." if name in MIXED else ""
                 title = f"{name}: {counted(group.program.nunique(), 'program')}"
-                table = _standing_table("mixed-family", group, looks, {})
+                table = _standing_table("mixed-family", group, looks, {}, family=title)
                 families.append(PageBlock("", title, text, [table]))
     panels = [
         Panel("time to proven optimality", "", profile_chart(every, looks, "all models")),
