@@ -46,7 +46,6 @@ allgather
     switch2d:8x4      1GB rails
     rfs:2x4x8         1GB rails
 reduce-scatter
-    mesh:4x4          32MB torus_rings
     L(K_{4,4})        1KB bfb
     gen_kautz:4,64    32MB bfb, 1GB bfb
     dgx_h100:4        1GB rails
@@ -58,7 +57,7 @@ allreduce
     torus:4x4         1KB swing, 32MB one_shot_allreduce
     torus:5x6         1GB bfb
     torus:4x4x4       32MB one_shot_allreduce
-    hypercube:5       1KB swing, 1GB torus_rings
+    hypercube:5       1KB swing, 1GB one_shot_allreduce
     circulant:12,2,3  32MB bfb
     gen_kautz:4,64    1GB allreduce_lp
     dgx1              1GB nccl
@@ -67,20 +66,16 @@ allreduce
     rfs:2x4x8         1GB rails
 all-to-all
     ring:8            32MB sccl, 1GB shortest_path_all_to_all
-    mesh:4x4          32MB shortest_path_all_to_all
     torus:4x4         1GB taccl
-    torus:5x6         1GB mcf
+    torus:5x6         1GB shortest_path_all_to_all
     torus:4x4x4       32MB mcf
     complete:8        32MB direct
-    L(K_{4,4})        1GB mcf
-    gen_kautz:4,64    1KB shortest_path_all_to_all
+    L(K_{4,4})        1GB shortest_path_all_to_all
     dgx1              1KB shortest_path_all_to_all, 1GB shortest_path_all_to_all
-    dgx_a100:2        1GB tacos
-    dgx_h100:4        1GB pairwise
-    ndv2:2            32MB mcf
-    dragonfly:4x5     1KB shortest_path_all_to_all, 1GB shortest_path_all_to_all
-    switch2d:8x4      1GB birkhoff
-    rfs:2x4x8         1GB mcf
+    dgx_a100:2        1GB min_latency
+    dgx_h100:4        1GB min_latency
+    dragonfly:4x5     1KB min_latency, 1GB shortest_path_all_to_all
+    switch2d:8x4      1GB min_latency
 """
 OPTIONS = {"swing": {"version": "latency"}, "mcf": {"step_schedule": True}}
 """Options of all cells of a method (docs/data/sizes_options.csv)."""
