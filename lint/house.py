@@ -179,7 +179,7 @@ def numeric_defaults(modules: Sequence[Module]) -> Iterator[str]:
 
 
 def called_once(modules: Sequence[Module]) -> Iterator[str]:
-    """Return the private functions whose name occurs once in their file apart from their definition."""
+    """Return the private functions that their file uses exactly once."""
     for module in modules:
         uses = Counter(filter(None, map(_used_name, module.nodes)))
         for function in module.functions:

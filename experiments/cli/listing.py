@@ -46,7 +46,7 @@ BOUNDED = (Kind.ALLGATHER, Kind.ALLREDUCE, Kind.ALL_TO_ALL)
 
 
 COLUMN = 20
-"""Characters that a column of a list has at least, or its longest text. A larger value leaves out more."""
+"""The least width of a column but the first, in characters. With a larger value, fewer columns fit."""
 
 
 def do_list(arguments: ListCommand) -> None:
@@ -281,15 +281,15 @@ def _hosts(document: Mapping[str, Any]) -> str:
 def _orbits(document: Mapping[str, Any]) -> str:
     """Return which ranks automorphisms take to each other."""
     if len(orbits := document["orbits"]) == 1:
-        return "all ranks: an automorphism takes each to each"
+        return "all ranks: some automorphism takes any rank to any other"
     if len(orbits) == document["ranks"]:
         return "no two ranks"
     each = "; ".join(map(runs, orbits[: SHOWN.members])) + "; ..." * (len(orbits) > SHOWN.members)
-    return f"the ranks of each of {len(orbits)} orbits: {each}"
+    return f"{len(orbits)} orbits: {each}"
 
 
 def _has(kind: Mapping[str, Any], side: str, tiers: list[Mapping[str, Any]]) -> str:
-    """Return the links out of a class of ranks, or into it, and their bandwidth together."""
+    """Return the links that leave the ranks of a class, or enter them, and their total bandwidth."""
     if side == "in" and kind["in"] == kind["out"]:
         return "the same"
     words = [

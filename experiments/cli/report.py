@@ -78,20 +78,23 @@ def _kind(arguments: ReportCommand, directory: Path) -> str:
     Raises
     ------
     InputError
-        If a study of another kind is to be joined or compared, or it is of networks alone.
+        If the folder has only frontiers of networks, or if a study that is not of methods is to be joined
+        with others or compared with a baseline.
     """
     if (find := command_of(directory)) is not None:
         raise InputError(f"{directory}: frontiers of networks, no runs; {find} -o {directory} draws them")
     kind = kind_of(config_tables(directory))
-    more = ["--baseline"] * (arguments.baseline is not None) + ["several folders"] * (len(arguments.runs) > 1)
-    if kind != "schedules" and more:
-        raise InputError(f"{directory}: {more[0]}: for studies of methods only")
+    chosen = arguments.figures is not None and choice(arguments.figures, Path())[1] != CHARTS
+    given = {"--baseline": arguments.baseline, "several folders": arguments.runs[1:], "chosen charts": chosen}
+    if kind != "schedules" and any(given.values()):
+        raise InputError(f"{directory}: {next(filter(given.get, given))}: for studies of methods only")
     return kind
 
 
 FORMATS = ("svg", "pdf", "png")
 GROUPS = {name: frozenset(charts) for name, charts in LOOKS["groups"].items()}
 """The groups of charts that ``--figures`` can choose, by the names of their specs."""
+CHARTS = frozenset().union(*GROUPS.values())
 MISSING = f"figures need vl-convert-python: {installing('figures')}"
 
 
@@ -189,7 +192,7 @@ def choice(asked: Path, default: Path) -> tuple[Path, frozenset[str]]:
     """
     words = asked.name.split(",")
     if asked.is_dir() or not set(words) <= GROUPS.keys():
-        return asked, frozenset().union(*GROUPS.values())
+        return asked, CHARTS
     folder = default if len(asked.parts) == 1 else asked.parent
     return folder, frozenset().union(*(GROUPS[word] for word in words))
 

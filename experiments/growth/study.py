@@ -1,7 +1,7 @@
 """``tutti find --up-to``: how the best networks of a degree grow with N (Figs 3.3, 3.7, A.4, A.7).
 
 It is a study of the one runner, with a task for each N. `write_page` draws its page, whose charts have curves
-over N, as lines or dots, and a table of times; `_section` has the charts of one size, and `_render` the
+over N, as lines or dots, and a table of times; `_section` has the charts of one size, and `_contents` the
 others.
 """
 
@@ -44,7 +44,7 @@ from tutti.experiments.report.charts import (
     specs_of,
     tips_of,
 )
-from tutti.experiments.report.page import render
+from tutti.experiments.report.page import write_page as write
 from tutti.experiments.report.results import Series
 from tutti.experiments.report.tables import TEXTS, PageBlock, Panel, Section, explained
 from tutti.experiments.runner.config import Config
@@ -52,7 +52,7 @@ from tutti.experiments.runner.results import read_manifest, task_key
 from tutti.experiments.runner.study import Row, Study, Task, TaskOutcome, Workplace
 from tutti.topologies.errors import InputError
 from tutti.topologies.families.expressions import Base, Expression, LineGraph, parse_notation
-from tutti.topologies.files import replacing
+from tutti.topologies.files import written
 
 TASK_FORMAT = "tutti.growth/1"
 COMMAND = "tutti find"
@@ -236,16 +236,13 @@ def write_page(directory: Path, growth: GrowthSearch, workloads: Sequence[CostPa
 
     Raises
     ------
-    InputError, OSError
+    InputError
         If the frontiers can't be read or the files not written.
     """
     rows = read_frontiers(directory)
     times = {workload: times_of(rows, growth, workload) for workload in workloads}
-    with replacing(directory / TIMES) as draft:
-        pd.concat(times.values()).to_csv(draft, index=False)
-    with replacing(directory / PAGE) as draft:
-        draft.write_text(_render(rows, growth, times), encoding="utf-8")
-    return directory / PAGE
+    written(directory / TIMES, pd.concat(times.values()).to_csv(index=False).encode(), "table")
+    return write(_contents(rows, growth, times), directory / PAGE)
 
 
 def times_of(rows: pd.DataFrame, growth: GrowthSearch, workload: CostParameters) -> pd.DataFrame:
@@ -279,8 +276,10 @@ def _best(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.loc[rows.groupby("nodes").allreduce_us.idxmin()]
 
 
-def _render(rows: pd.DataFrame, growth: GrowthSearch, times: Mapping[CostParameters, pd.DataFrame]) -> str:
-    """Return the page, whose charts of all-to-all are of the first size."""
+def _contents(
+    rows: pd.DataFrame, growth: GrowthSearch, times: Mapping[CostParameters, pd.DataFrame]
+) -> dict[str, Any]:
+    """Return the contents of the page, whose charts of all-to-all are of the first size."""
     specs: Specs = {}
     first, front = next(iter(times)), rows[(rows.search == growth.search) & (rows.points > 0)]
     sections = [_section(specs, front, own, workload, growth) for workload, own in times.items()]
@@ -300,13 +299,13 @@ def _render(rows: pd.DataFrame, growth: GrowthSearch, times: Mapping[CostParamet
     kind = " whose links go both ways" if growth.bidirectional else ""
     kind += "" if growth.most_hops is None else f" of diameter at most {growth.most_hops}"
     found = f"{front.nodes.nunique():,} sizes with a network{kind}, {len(front):,} networks"
-    return render(
-        title=f"Networks of degree {growth.degree}: tutti",
-        heading=f"Networks of degree {growth.degree}, up to {growth.up_to:,} nodes",
-        lead=f"{found} on their Pareto frontiers of T_L against T_B.",
-        sections=sections,
-        charts=page_charts("{}", ()) | {"specs": specs},
-    )
+    return {
+        "title": f"Networks of degree {growth.degree}: tutti",
+        "heading": f"Networks of degree {growth.degree}, up to {growth.up_to:,} nodes",
+        "lead": f"{found} on their Pareto frontiers of T_L against T_B.",
+        "sections": sections,
+        "charts": page_charts("{}", ()) | {"specs": specs},
+    }
 
 
 def _panels(**charts: Figure | None) -> list[Panel]:

@@ -139,7 +139,7 @@ class Document(Table):
 
 
 REPORT = "report.html"
-"""The file of a page in its folder of results."""
+"""The name of the report's file in a folder of results."""
 
 
 class StudyKind(NamedTuple):
@@ -151,7 +151,7 @@ class StudyKind(NamedTuple):
         The module below `tutti.experiments` whose ``study_of`` makes a study of a config and the methods.
     page
         ``"module:NAME"`` below `tutti.experiments` of the function that returns the contents of the page of a
-        folder of results (`report.page.render`).
+        folder of results, as `report.page.render` takes them.
     shown
         The name in `cli.run` of the function that prints what came out.
     needed, others
@@ -169,7 +169,7 @@ class StudyKind(NamedTuple):
         return load(f"tutti.experiments.{self.page}")(directory)
 
     def draw(self, directory: Path) -> Path:
-        """Draw the page of a folder of results in it, and return its path."""
+        """Write the page into its folder of results, and return its path."""
         return load("tutti.experiments.report.page:write_page")(self.contents(directory), directory / REPORT)
 
     def show(self, summary: Any) -> None:

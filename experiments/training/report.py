@@ -46,15 +46,14 @@ def contents(directory: Path) -> dict[str, Any]:
     """
     rows, texts = read_rows(directory), TEXTS["training"]
     stated = [("", [*one.cells, one.stated.note]) for one in claims(rows, stated_in(directory))]
-    heads = [f"{head}{'#' * (place > 1)}" for place, head in enumerate(Claim.HEADS)]
-    table = PageTable.of("claims", stated, [*heads, "note"])
+    heads = [*(f"{head}{'#' * (place > 1)}" for place, head in enumerate(Claim.HEADS)), "note"]
     series = [Series(number, part, "", "", part) for number, part in enumerate(PARTS)]
     return {
         "title": f"Training, {directory.name}: tutti",
         "heading": f"What collectives are worth in training: {directory.name}",
         "lead": texts["lead"],
         "sections": [
-            *([Section("", block("claims", table))] if stated else []),
+            *([Section("", block("claims", PageTable.of("claims", stated, heads)))] if stated else []),
             *map(_section, grouped(rows, itemgetter("job")).values()),
             Section("What the parts are", words=explained(texts["words"])),
         ],

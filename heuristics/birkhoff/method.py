@@ -143,7 +143,7 @@ class BirkhoffOptions(Options):
 
 
 class _Inside(NamedTuple):
-    """Parts of items that stay in their host: item, amount, ends, stage and kind of route, int64 (parts,)."""
+    """Parts of items that stay in their host: int64 (parts,). `kind` says which links a route may use."""
 
     item: Int64Array
     amount: Int64Array

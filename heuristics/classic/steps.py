@@ -71,7 +71,9 @@ def schedule_of_steps(
     kind: Int64Array | int = 0,
     allowed: Sequence[BoolArray | None] = (None,),
 ) -> Schedule:
-    """Return the schedule with these rows, in the step clock, pairs of nodes over one shortest route each.
+    """Return the schedule with these rows, in the step clock.
+
+    Each pair of nodes uses one shortest route for each kind of row.
 
     Parameters
     ----------
@@ -85,7 +87,7 @@ def schedule_of_steps(
         Shape (rows,): whether each reduces; None: all if the collective combines, otherwise none.
     kind, allowed
         The number of each row's kind, and for each kind the links that it may use: bool, shape (links,), or
-        None for all.
+        None if it may use all links.
     """
     topology, what = problem.topology, problem.collective
     chunks = Chunks.even(what, chunks) if isinstance(chunks, int) else chunks

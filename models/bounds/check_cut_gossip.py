@@ -59,7 +59,7 @@ class Crossing:
         α-distances over α's denominator, from each node to each, -1 for none.
     needed
         The data of all pairs that S separates, in parts of M.
-    heard, told
+    sources, receivers
         The ranks whose data a node can have, and the ranks that can have its data.
     share
         The largest share of a pair, in parts of M.
@@ -85,8 +85,8 @@ class Crossing:
         outer = frozenset[int]().union(*(item.starts for item in items)) - inside
         inner = frozenset[int]().union(*(item.ends for item in items)) & inside
         towards = list(zip(*self.distance, strict=True))
-        self.heard = Reachability(topology, towards, outer, tick, outward=False)
-        self.told = Reachability(topology, self.distance, inner, tick, outward=True)
+        self.sources = Reachability(topology, towards, outer, tick, outward=False)
+        self.receivers = Reachability(topology, self.distance, inner, tick, outward=True)
         self.of_start = all(len(item.starts) == 1 for item in items)
         self.for_end = all(len(item.ends) == 1 for item in items)
         self.own = _alone(shares, 0, summed=self.for_end) if self.of_start else {}
@@ -102,8 +102,8 @@ class Crossing:
         for link, count in Counter(entering_links(self.topology, self.inside)).items():
             before_tail = {node: self._ticks(node, link.source) for node in self.holders - self.inside}
             behind_head = {node: self._ticks(link.target, node) for node in self.holders}
-            depend = [_largest(self.heard, before_tail, whole) for whole in range(ticks // parts + 1)]
-            hear = [_largest(self.told, behind_head, whole) for whole in range(ticks // parts + 1)]
+            depend = [_largest(self.sources, before_tail, whole) for whole in range(ticks // parts + 1)]
+            hear = [_largest(self.receivers, behind_head, whole) for whole in range(ticks // parts + 1)]
             starts = [depend[moment // parts] for moment in range(ticks + 1)]
             ends = [hear[(ticks - moment) // parts] for moment in range(ticks + 1)]
             brought = came.most(self.holders - self.inside, link.source, self.own)
@@ -122,10 +122,10 @@ class Crossing:
 
     def _most(self, moments: Int64Array, room: Int64Array, most: int, left: int) -> int:
         """Return what messages on a link serve, from the last moment at which one begins to the first."""
-        ticks, (heard, told, brought, passed) = len(room), moments
+        ticks, (sources, receivers, brought, passed) = len(room), moments
         served = np.zeros(ticks + 1, dtype=np.int64)
         for begin in range(ticks - 1, -1, -1):
-            i, o, had, later = int(heard[begin]), told[begin:], int(brought[begin]), passed[begin:]
+            i, o, had, later = int(sources[begin]), receivers[begin:], int(brought[begin]), passed[begin:]
             limit = most * (i if self.of_start else 1) * (o if self.for_end else np.int64(1))
             n = np.minimum(room[: ticks - begin], limit)
             n = np.minimum(n, had) if self.of_start else n

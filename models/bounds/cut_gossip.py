@@ -185,7 +185,7 @@ class _EqualLinks(NamedTuple):
 
     Parameters
     ----------
-    heard, told
+    sources, receivers
         int64, shape (whole ticks,): I and O.
     had, passed
         int64, shape (ticks,): the data that a sender can have received in that many ticks, with its own where
@@ -196,8 +196,8 @@ class _EqualLinks(NamedTuple):
         The number of links.
     """
 
-    heard: Int64Array
-    told: Int64Array
+    sources: Int64Array
+    receivers: Int64Array
     had: Int64Array
     passed: Int64Array
     room: Int64Array
@@ -244,8 +244,8 @@ class _Cut:
         if not needed or not len(entering) or not topology.alpha.numerators[entering].all():
             return None
         away = np.where(distances.nodes < 0, MOST_WHOLE * whole, distances.nodes) // whole
-        heard = _counts(topology, distances, outer, outward=False)
-        told = _counts(topology, distances, inner, outward=True)
+        sources = _counts(topology, distances, outer, outward=False)
+        receivers = _counts(topology, distances, inner, outward=True)
         senders, ends = np.flatnonzero(topology.holders & ~inside), np.flatnonzero(topology.holders)
         tick = Fraction(whole, topology.alpha.denominator * parts)
         ticks = np.where(distances.nodes < 0, MOST_TICKS + 2, distances.nodes * parts // whole)
@@ -254,8 +254,8 @@ class _Cut:
         known: dict[bytes, _EqualLinks] = {}
         for link in entering.tolist():
             tail, head = int(topology.source[link]), int(topology.target[link])
-            i = _nearest(heard[:, senders], away[senders, tail])
-            o = _nearest(told[:, ends], away[head, ends])
+            i = _nearest(sources[:, senders], away[senders, tail])
+            o = _nearest(receivers[:, ends], away[head, ends])
             alpha, bandwidth = topology.alpha[link], topology.bandwidth[link]
             had = _nearest(came[:, senders], ticks[senders, tail])
             passed = _nearest(goes[:, ends], ticks[head, ends])
@@ -281,7 +281,7 @@ class _Cut:
         most = -(-share.most.numerator * UNITS // share.most.denominator)
         of, served = (most, share.of_start, share.for_end), 0
         for links in self.classes:
-            counts = links.heard[moment], links.told[moment], links.had[1:], links.passed
+            counts = links.sources[moment], links.receivers[moment], links.had[1:], links.passed
             served += links.number * int(_most_served(counts, links.room, of, self.needed))
         return served
 
@@ -340,20 +340,20 @@ def _most_served(counts: Any, room: Int64Array, share: Any, needed: int) -> int:
     `counts` are the first four fields of `_EqualLinks`. `share` has the most that a pair has, and whether the
     data of a start, and of an end, is its own.
     """
-    (heard, told, had, passed), (most, of_start, for_end) = counts, share
-    ticks = len(heard)
+    (sources, receivers, had, passed), (most, of_start, for_end) = counts, share
+    ticks = len(sources)
     served = np.zeros(ticks, dtype=np.int64)
     shortest = int(np.argmax(room > 0))
     for end in range(shortest, ticks):
         best = served[end - 1] if end else 0
         served[end] = best
-        o = told[ticks - 1 - end]
+        o = receivers[ticks - 1 - end]
         if o == 0:
             continue
         g = passed[ticks - 1 - end]
         # Dynamic program over the end of the last message: the best before it starts, plus what it serves.
         for start in range(end - shortest + 1):
-            i, f = heard[start], had[start]
+            i, f = sources[start], had[start]
             n = min(room[end - start], most * (i if of_start else 1) * (o if for_end else 1))
             n = min(n, f if of_start else n, g if for_end else n)
             more, further = 0 if of_start else i - 1, 0 if for_end else o - 1

@@ -337,7 +337,7 @@ class DeliveryProgram:
 
     @cached_property
     def turns(self) -> list[tuple[list[Int64Array], list[Int64Array]]]:
-        """For each view: the bins in which a byte leaves for the link's end, and in which it is forwarded.
+        """For each view: the bins in which a byte leaves to be kept at the link's end, and to be forwarded.
 
         Each is a list with an array for each departure: entry i is its bin if the tail holds the byte from
         bin i on. Departures after T are left out, so later arrays are shorter.

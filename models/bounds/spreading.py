@@ -1,4 +1,4 @@
-r"""The nodes that data can have reached by a time, by α-distances and by counts of messages.
+r"""Bounds on the nodes that data can have reached by a time, from α-distances and from counts of messages.
 
 `AlphaDistances` are the α's of shortest paths between ranks. `Growth` counts messages: each holds a link for
 α, so what one rank has spreads link by link. A rank with one port behind a switch that only forwards sends to

@@ -84,8 +84,10 @@ class Views:
         Shape (items, nodes): distances from the start, over α's denominator.
     node
         Shape (items, nodes): classes of nodes, equal where items see equivalent nodes.
-    views, view
-        The classes of links, as items see them; and shape (items, links): the class of each link.
+    views
+        The classes of links, as items see them.
+    view
+        Shape (items, links): the class of each link.
     uses, links
         The different sets of classes that a link has for all items, and the links with each of them.
     example

@@ -388,7 +388,7 @@ class SliceTuning(NamedTuple):
     most_hops: int
     """Most transfers times links times slices of a simulation, which then takes a few seconds."""
     few_hops: int
-    """The same budget where a method compares several flows. A larger value tries more slices of each."""
+    """A smaller budget, for flows that a method only compares. A larger value tries more slices."""
     gain: float
     """Fraction of the time that more slices must save. Without α, each doubling halves the gain, so a larger
     value ends the search sooner."""

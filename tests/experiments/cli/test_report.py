@@ -90,8 +90,11 @@ def test_a_study_of_training_is_drawn_as_when_it_was_run(tutti, tmp_path):
     (run / "report.html").unlink()
     assert tutti("report", run)[0] == 0
     assert (run / "report.html").read_text() == page
-    code, _, said = tutti("report", run, "--baseline", "ring")
-    assert (code, said) == (2, f"tutti: {run}: --baseline: for studies of methods only\n")
+    refused = {"--baseline": ["--baseline", "ring"], "several folders": [run]}
+    refused["chosen charts"] = ["--figures", tmp_path / "paper" / "gaps,costs"]
+    for what, options in refused.items():
+        code, _, said = tutti("report", run, *options)
+        assert (code, said) == (2, f"tutti: {run}: {what}: for studies of methods only\n")
 
 
 def test_studies_of_every_kind_have_tables_and_figures_for_papers(tutti, tmp_path):
