@@ -16,7 +16,7 @@ from tutti.experiments.cli import Exit
 from tutti.experiments.cli.commands import FindCommand
 from tutti.experiments.cli.output import console, print_json, print_table
 from tutti.experiments.growth.networks import CostParameters, all_to_all_bound, allreduce_bound, least_hops
-from tutti.experiments.growth.study import FIRST_NODES, GrowthSearch, study_of, write_page
+from tutti.experiments.growth.study import FIRST_NODES, GrowthSearch, command_of, study_of, write_page
 from tutti.experiments.printable import remark, say
 from tutti.experiments.registry import METHODS
 from tutti.experiments.runner.results import CSV
@@ -80,6 +80,8 @@ def _growth(arguments: FindCommand, largest: int) -> int:
     _refuse(arguments, ("build", "all_to_all", "json", "mix"), "--nodes, not with --up-to")
     if arguments.output is None:
         raise InputError("--up-to needs --output DIR, for its tables and the page")
+    if (arguments.output / CSV).exists() and command_of(arguments.output) is None:
+        raise InputError(f"--output {arguments.output}: it has the results of a run; give another folder")
     sizes, alpha, bandwidth = arguments.size.split(","), arguments.alpha, arguments.bandwidth
     workloads = [CostParameters.parse(alpha, size, bandwidth) for size in sizes]
     growth = GrowthSearch(arguments.degree, largest, arguments.bidirectional, arguments.max_diameter)

@@ -32,7 +32,7 @@ from tutti.experiments.report.results import LOOKS, Results, read_results
 from tutti.experiments.report.seeds import seed_table, seeds
 from tutti.experiments.report.tables import PageTable, latex, size
 from tutti.experiments.runner.config import KINDS, REPORT, kind_of
-from tutti.experiments.runner.results import config_tables
+from tutti.experiments.runner.results import column_names, config_tables
 from tutti.topologies.errors import InputError, installing
 from tutti.topologies.files import check_folder, written
 
@@ -50,20 +50,20 @@ def do_report(arguments: ReportCommand) -> None:
     shown = KINDS[kind].contents(first) if results is None else contents(results)
     page = arguments.output or (Path(REPORT) if others else first / REPORT)
     say(f"report: {write_page(shown, page)}")
+    if arguments.latex is not None:
+        tables = tables_of(shown) if results is None else paper_tables(results)
+        say(f"tables: {len(write_tables(tables, arguments.latex))} in {arguments.latex}")
     if arguments.figures is not None:
         folder, charts = choice(arguments.figures, page.parent / "figures")
         figures = [figure for figure in figures_of(shown) if results is None or figure.chart in charts]
         for suffix in formats:
             write_figures(shown, figures, folder, suffix)
         say(f"figures: {len(figures)} as {','.join(formats)} in {folder}")
-    if arguments.latex is not None:
-        tables = tables_of(shown) if results is None else paper_tables(results)
-        say(f"tables: {len(write_tables(tables, arguments.latex))} in {arguments.latex}")
 
 
 def _check_folders(arguments: ReportCommand) -> None:
     """Refuse folders that can't be written in, before anything is read or drawn."""
-    figures = None if arguments.figures is None else choice(arguments.figures, Path())[0]
+    figures = arguments.figures and choice(arguments.figures, Path())[0]
     asked = {"--figures": figures, "--latex": arguments.latex}
     for option, folder in asked.items():
         if folder is not None and folder.exists() and not folder.is_dir():
@@ -83,18 +83,17 @@ def _kind(arguments: ReportCommand, directory: Path) -> str:
     """
     if (find := command_of(directory)) is not None:
         raise InputError(f"{directory}: frontiers of networks, no runs; {find} -o {directory} draws them")
-    kind = kind_of(config_tables(directory))
-    chosen = arguments.figures is not None and choice(arguments.figures, Path())[1] != CHARTS
+    kind = kind_of(config_tables(directory) or dict.fromkeys(column_names(directory)))
+    chosen = arguments.figures is not None and choice(arguments.figures, Path())[0] != arguments.figures
     given = {"--baseline": arguments.baseline, "several folders": arguments.runs[1:], "chosen charts": chosen}
     if kind != "schedules" and any(given.values()):
-        raise InputError(f"{directory}: {next(filter(given.get, given))}: for studies of methods only")
+        raise InputError(f"{directory}: {next(filter(given.get, given))}: for studies of methods, not {kind}")
     return kind
 
 
 FORMATS = ("svg", "pdf", "png")
 GROUPS = {name: frozenset(charts) for name, charts in LOOKS["groups"].items()}
 """The groups of charts that ``--figures`` can choose, by the names of their specs."""
-CHARTS = frozenset().union(*GROUPS.values())
 MISSING = f"figures need vl-convert-python: {installing('figures')}"
 
 
@@ -127,17 +126,15 @@ def write_figures(
     paths = []
     for number, figure in enumerate(figures, 1):
         name = re.sub(r"[^A-Za-z0-9.-]+", "_", figure.description).strip("_")[:120]
-        path = folder / f"{number:03}_{name}.{suffix}"
         drawn = converted(for_paper(figure, shown["charts"], shown.get("rows")), suffix)
-        paths.append(written(path, drawn, "figure"))
+        paths.append(written(folder / f"{number:03}_{name}.{suffix}", drawn, "figure"))
     return paths
 
 
 def check_formats(formats: Iterable[str]) -> None:
     """Raise InputError for one that is unknown."""
-    for suffix in formats:
-        if suffix not in FORMATS:
-            raise InputError(f"--format {suffix}: a figure is one of {', '.join(FORMATS)}")
+    if unknown := [suffix for suffix in formats if suffix not in FORMATS]:
+        raise InputError(f"--format '{unknown[0]}': a figure is one of {', '.join(FORMATS)}")
 
 
 def converted(spec: Spec, suffix: str) -> bytes:
@@ -191,8 +188,10 @@ def choice(asked: Path, default: Path) -> tuple[Path, frozenset[str]]:
         The folder where it names none.
     """
     words = asked.name.split(",")
-    if asked.is_dir() or not set(words) <= GROUPS.keys():
-        return asked, CHARTS
+    if asked.is_dir() or not GROUPS.keys() & words:
+        return asked, frozenset().union(*GROUPS.values())
+    if unknown := [word for word in words if word not in GROUPS]:
+        raise InputError(f"--figures {asked}: unknown charts '{unknown[0]}'; allowed: {', '.join(GROUPS)}")
     folder = default if len(asked.parts) == 1 else asked.parent
     return folder, frozenset().union(*(GROUPS[word] for word in words))
 

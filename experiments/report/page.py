@@ -1,7 +1,7 @@
 """The page of a run: all sections of a report in one file that needs no others.
 
-`contents` collects the sections, and `render` fills the template with them. The title and the text of a block
-are in ``texts.toml`` under the block's key.
+`contents` collects the sections, and `write_page` fills the template with them. The title and the text of a
+block are in ``texts.toml`` under the block's key.
 """
 
 from __future__ import annotations
@@ -83,13 +83,6 @@ THEMES = ("theme", "theme", [("", "as the system"), ("light", "light"), ("dark",
 """The choice of any page: its name, its label, and the values with their texts."""
 
 
-def render(**shown: Any) -> str:
-    """Return a page, with the style and the scripts of all pages."""
-    own = {"looks": LOOKS, "levels": [level_name(level) for level in range(LEVELS + 1)]}
-    pages = templates(TEMPLATES, NETWORK_TEMPLATES)
-    return pages.get_template("page.html").render(**own, **shown)
-
-
 def run_contents(*directories: Path) -> dict[str, Any]:
     """Read finished runs, and return the contents of their page.
 
@@ -110,12 +103,16 @@ def run_contents(*directories: Path) -> dict[str, Any]:
 def write_page(shown: Mapping[str, Any], page: Path) -> Path:
     """Write a page: its ``title``, ``heading``, ``sections`` and ``charts``, and what else the template has.
 
+    All pages have the same style and scripts.
+
     Raises
     ------
     InputError
         If it can't be written.
     """
-    return written(page, render(**shown).encode(), "report")
+    own = {"looks": LOOKS, "levels": [level_name(level) for level in range(LEVELS + 1)]}
+    text = templates(TEMPLATES, NETWORK_TEMPLATES).get_template("page.html").render(**own, **shown)
+    return written(page, text.encode(), "report")
 
 
 def contents(results: Results) -> dict[str, Any]:
@@ -227,11 +224,11 @@ def _glance(results: Results) -> list[Section]:
 
 
 def figures_of(shown: Mapping[str, Any]) -> Iterator[Figure]:
-    """Yield every chart of a page's contents, in each measure, except pictures of networks."""
+    """Yield every chart of a page's contents, in each measure, except empty ones and pictures of networks."""
     blocks = chain.from_iterable(section.blocks for section in shown["sections"])
     panels = chain.from_iterable(each.panels for each in blocks if each.key != "links")
     for panel in filter(None, (shown.get("picture"), *panels)):
-        if isinstance(panel.chart, Figure):
+        if isinstance(panel.chart, Figure) and (panel.chart.data is None or len(panel.chart.data)):
             yield from panel.chart.measured(shown.get("measures", {}))
 
 
@@ -239,8 +236,7 @@ def tables_of(shown: Mapping[str, Any]) -> dict[str, PageTable]:
     """Return every table of a page's contents, each with a name of its own."""
     found: dict[str, PageTable] = {}
     for table in chain.from_iterable(each.tables for section in shown["sections"] for each in section.blocks):
-        names = chain([table.name], (f"{table.name}-{number}" for number in count(2)))
-        name = next(name for name in names if name not in found)
+        name = next(n for n in chain([table.name], (f"{table.name}-{c}" for c in count(2))) if n not in found)
         found[name] = replace(table, name=name)
     return found
 

@@ -200,7 +200,7 @@ def program_panel(results: Results, topology: str, collective: str) -> Panel | N
     own = own.sort_values("size_bytes").drop_duplicates("number", keep="last")
     own = own.assign(course=own.program_course.str.split(" | ", regex=False)).explode("course", True)
     own = own.assign(solve=own.index, course=own.course.str.split("; ")).explode("course", True)
-    words = own.course.str.split(expand=True).apply(pd.to_numeric, errors="coerce")
+    words = own.course.str.split(expand=True).apply(pd.to_numeric, errors="coerce").reindex(columns=range(3))
     values = words[[1, 2]].set_axis(["incumbent", "proven"], axis=1)
     apart, least = (values.incumbent - values.proven).abs(), values.abs().min(axis=1)
     gap = (100 * apart / least).where(apart > 0, apart)

@@ -23,8 +23,9 @@ from tutti.topologies.units import MICRO, format_size
 TEXTS: Mapping[str, Any] = tomllib.loads((TEMPLATES / "texts.toml").read_text(encoding="utf-8"))
 
 SIGNS = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-SIGNS |= {sign: f"\\{sign}" for sign in "&%$#_{}"}
-GREEK = {"α": r"$\alpha$", "β": r"$\beta$", "–": "--", "−": "$-$", "×": r"$\times$", "≈": r"$\approx$"}
+SIGNS |= {sign: f"\\{sign}" for sign in "&%$#_{}"} | {'"': "''", "<": "$<$", ">": "$>$", "|": "$|$"}
+GREEK = {"α": r"$\alpha$", "β": r"$\beta$", "τ": r"$\tau$", "≤": r"$\leq$", "≥": r"$\geq$", "·": r"$\cdot$"}
+GREEK |= {"–": "--", "−": "$-$", "×": r"$\times$", "≈": r"$\approx$"}
 
 
 @dataclass(frozen=True)

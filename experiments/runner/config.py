@@ -151,7 +151,7 @@ class StudyKind(NamedTuple):
         The module below `tutti.experiments` whose ``study_of`` makes a study of a config and the methods.
     page
         ``"module:NAME"`` below `tutti.experiments` of the function that returns the contents of the page of a
-        folder of results, as `report.page.render` takes them.
+        folder of results, as `report.page.write_page` takes them.
     shown
         The name in `cli.run` of the function that prints what came out.
     needed, others
@@ -187,9 +187,9 @@ KINDS = {
     "failures": StudyKind("resilience", "resilience:contents", "print_losses", _FAILED, _RUN),
 }
 """The kinds of studies that a config can be."""
-MARKS = {"study": "solvers", "instance": "solvers", "job": "training", "failures": "failures"}
-"""Tables that give the kind away where the config does not say it; without any of them it is the first kind.
-The first of them that the config has decides."""
+MARKS = dict.fromkeys((*_SOLVED, "limit_s"), "solvers") | {"job": "training", "failures": "failures"}
+"""Tables of a config, or columns of its rows, that give the kind away where the config does not say it. The
+first of them that is there decides; without any it is the first kind."""
 
 T = TypeVar("T", bound=Table)
 R = TypeVar("R")
@@ -247,7 +247,7 @@ class Config:
 
 
 def kind_of(tables: Mapping[str, Any]) -> str:
-    """Return the kind of study that a config's tables are of."""
+    """Return the kind of study that a config's tables, or the columns of its rows, are of."""
     return tables.get("kind") or next((MARKS[name] for name in MARKS if name in tables), "schedules")
 
 

@@ -189,7 +189,7 @@ def read_frame(directory: Path) -> pd.DataFrame:
 
     Raises
     ------
-    InputError, ValueError
+    InputError
         If they can't be read.
     """
     return _read(directory / PARQUET).to_pandas(use_threads=False)
@@ -200,7 +200,7 @@ def read_rows(directory: Path) -> list[dict[str, Any]]:
 
     Raises
     ------
-    InputError, ValueError
+    InputError
         If they can't be read.
     """
     return [current_row(row) for row in _read(directory / PARQUET).to_pylist()]
@@ -231,8 +231,16 @@ def _read(path: Path) -> Any:
     Arrow's own threads may hold on to the file until Python ends, and then abort the process
     (https://github.com/apache/arrow/issues/34314).
     """
-    with opened(path) as file, pq.ParquetFile(file) as parquet:
-        return parquet.read(use_threads=False)
+    try:
+        with opened(path) as file, pq.ParquetFile(file) as parquet:
+            return parquet.read(use_threads=False)
+    except ValueError as error:
+        raise InputError(f"{path}: can't be read: {error}") from error
+
+
+def column_names(directory: Path) -> list[str]:
+    """Return the columns of the results in a folder; none where there is no Parquet file."""
+    return list(_read(directory / PARQUET).column_names) if (directory / PARQUET).exists() else []
 
 
 SCHEDULES = "schedules"

@@ -6,7 +6,6 @@ mixed-integer ones have incumbents and bounds over time, and primal integrals.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -53,7 +52,7 @@ from tutti.experiments.report.tables import (
     number,
     seconds,
 )
-from tutti.experiments.runner.results import MANIFEST, read_rows
+from tutti.experiments.runner.results import read_manifest, read_rows
 from tutti.experiments.solver_study.instances import MODELS
 from tutti.experiments.solver_study.milp_instances import MIXED, is_mixed
 from tutti.experiments.solver_study.statistics import (
@@ -79,8 +78,6 @@ from tutti.experiments.solver_study.statistics import (
     trace_of,
     win_table,
 )
-from tutti.topologies.errors import InputError
-from tutti.topologies.files import read_text
 
 
 def contents(directory: Path) -> dict[str, Any]:
@@ -91,12 +88,7 @@ def contents(directory: Path) -> dict[str, Any]:
     InputError
         If there are no readable results.
     """
-    try:
-        rows = read_rows(directory)
-        manifest = json.loads(read_text(directory / MANIFEST))
-    except (InputError, ValueError) as error:
-        raise InputError(f"{directory}: no readable results of a study: {error}") from error
-    return study_contents(rows, manifest)
+    return study_contents(read_rows(directory), read_manifest(directory))
 
 
 def study_contents(rows: Sequence[Mapping[str, Any]], manifest: Mapping[str, Any]) -> dict[str, Any]:

@@ -35,7 +35,7 @@ def test_tables_are_written_beside_it(tutti, tmp_path):
 def test_a_wrong_format_and_a_folder_without_results_are_one_line(tutti, tmp_path):
     run = write_run(tmp_path / "run", [row()])
     code, _, said = tutti("report", run, "--figures", tmp_path / "out", "--format", "svg,bmp")
-    assert (code, said) == (2, "tutti: --format bmp: a figure is one of svg, pdf, png\n")
+    assert (code, said) == (2, "tutti: --format 'bmp': a figure is one of svg, pdf, png\n")
     code, _, said = tutti("report", tmp_path / "nowhere")
     assert code == 2
     assert said.count("\n") == 1
@@ -94,7 +94,7 @@ def test_a_study_of_training_is_drawn_as_when_it_was_run(tutti, tmp_path):
     refused["chosen charts"] = ["--figures", tmp_path / "paper" / "gaps,costs"]
     for what, options in refused.items():
         code, _, said = tutti("report", run, *options)
-        assert (code, said) == (2, f"tutti: {run}: {what}: for studies of methods only\n")
+        assert (code, said) == (2, f"tutti: {run}: {what}: for studies of methods, not training\n")
 
 
 def test_studies_of_every_kind_have_tables_and_figures_for_papers(tutti, tmp_path):
@@ -114,6 +114,36 @@ def test_studies_of_every_kind_have_tables_and_figures_for_papers(tutti, tmp_pat
     drawn = sorted(path.read_text() for path in figures.iterdir())
     assert len(drawn) > 1
     assert all(text.startswith("<svg") for text in drawn)
+
+
+def test_the_kind_of_a_study_without_a_manifest_is_that_of_its_rows(tutti, tmp_path):
+    run = tmp_path / "out"
+    assert tutti("run", config(tmp_path), "--out", run, "--quiet")[0] == 0
+    page = (run / "report.html").read_text()
+    (run / "manifest.json").write_text("{")
+    assert tutti("report", run)[0] == 0
+    assert "The time of an iteration" in page
+    assert "The time of an iteration" in (run / "report.html").read_text()
+    (run / "results.parquet").write_text("no table")
+    code, _, said = tutti("report", run)
+    assert code == 2
+    assert said.startswith(f"tutti: {run / 'results.parquet'}: can't be read: ")
+    assert said.count("\n") == 1
+
+
+def test_misspelt_charts_are_refused(tutti, tmp_path):
+    run = write_run(tmp_path / "run", [row()])
+    folder = tmp_path / "paper" / "gaps,boo"
+    code, _, said = tutti("report", run, "--figures", folder)
+    allowed = "bandwidth, gaps, costs, links"
+    assert (code, said) == (2, f"tutti: --figures {folder}: unknown charts 'boo'; allowed: {allowed}\n")
+
+
+def test_networks_are_not_found_into_the_folder_of_a_run(tutti, tmp_path):
+    run = write_run(tmp_path / "run", [row()])
+    (run / "results.csv").write_text("x")
+    code, _, said = tutti("find", "--up-to", "3", "--degree", "2", "-o", run)
+    assert (code, said) == (2, f"tutti: --output {run}: it has the results of a run; give another folder\n")
 
 
 def test_frontiers_of_networks_are_drawn_by_what_found_them(tutti, tmp_path):

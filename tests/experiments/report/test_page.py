@@ -726,6 +726,12 @@ def test_the_programs_that_were_solved_have_a_table(tmp_path):
     assert not any(e["text"] == "Programs solved" for e in report(tmp_path, [row()]).all("h3"))
 
 
+def test_programs_that_had_no_incumbent_have_no_chart_over_time(tmp_path):
+    """As a solver that was stopped at the first moment writes its courses."""
+    page = report(tmp_path, [row(program_course=" |  |  | ")])
+    assert "gap of programs over time" not in str(page.drawn(""))
+
+
 def test_the_speed_up_over_a_baseline_has_a_column_and_a_chart(tmp_path):
     """20, 10 and 40 us: b is twice as fast as a, and c half; the mean of 2 and 8 is 4."""
     times = {("a", 10): 20.0, ("b", 10): 10.0, ("c", 10): 40.0, ("a", 1000): 80.0, ("b", 1000): 10.0}

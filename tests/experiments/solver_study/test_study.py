@@ -14,7 +14,7 @@ import pytest
 from tests.experiments.solver_study.studies import refusal, replaced
 from tests.sweep import for_each
 from tutti.experiments.cli import main
-from tutti.experiments.report.page import render
+from tutti.experiments.report.page import figures_of, write_page
 from tutti.experiments.report.standings import shifted_geometric_mean
 from tutti.experiments.runner.config import KINDS, read_config
 from tutti.experiments.runner.results import read_rows, to_table
@@ -310,7 +310,7 @@ def test_the_report_of_a_study_needs_nothing_else_and_says_who_to_choose(finishe
     assert "HiPO" in page
 
 
-def test_the_report_names_the_wrong_solver_and_escapes_what_it_prints():
+def test_the_report_names_the_wrong_solver_and_escapes_what_it_prints(tmp_path):
     rows = judged(
         [
             row("<b>good</b>", objective=2.0, lower_exact="2", upper_exact="2"),
@@ -318,7 +318,7 @@ def test_the_report_names_the_wrong_solver_and_escapes_what_it_prints():
             row("slow", status="timeout", answer=None, objective=None, relative_error=None),
         ]
     )
-    page = render(**study_contents(rows, {"name": "x"}))
+    page = write_page(study_contents(rows, {"name": "x"}), tmp_path / "page.html").read_text()
     assert "<b>good</b>" not in page
     assert "1 answer is wrong" in page
     assert re.search(r"bad</th><td[^>]*>m t</td>", page)
@@ -353,10 +353,12 @@ def test_labels_of_more_than_a_word_and_old_names_of_models_are_read(tmp_path):
     assert find_model("all-to-all").name == "mcf"
 
 
-def test_a_study_without_any_answer_still_has_a_report():
+def test_a_study_without_any_answer_still_has_a_report(tmp_path):
     nothing = {"answer": None, "objective": None, "relative_error": None, "nonzeros": None}
     rows = judged([row("a", status="failed", solve_s=None, build_s=None, **nothing)])
-    assert "not certified" in render(**study_contents(rows, {"name": "x"}))
+    shown = study_contents(rows, {"name": "x"})
+    assert "not certified" in write_page(shown, tmp_path / "page.html").read_text()
+    assert all(figure.data is None or len(figure.data) for figure in figures_of(shown))
 
 
 changed = partial(replaced, STUDY)
