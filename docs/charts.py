@@ -105,7 +105,8 @@ def _every_method(collective: str) -> Markup:
         if (row["collective"], row["size"]) == (collective, "1GB")
     }
     order = sorted(gaps, key=lambda method: median(gap for gap, _ in gaps[method].values()))
-    lines = [(re.sub("version=|chunks=|=ndv2-sk-1|_all_to_all", "", method), gaps[method]) for method in order]
+    cut = "version=|chunks=|=ndv2-sk-1|_all_to_all"
+    lines = [(re.sub(cut, "", method), gaps[method]) for method in order]
     title = f"{collective}, 1 GB: one dot for each network"
     return _figure(_dots(lines, (0.01, 1, 100, 10_000), "%", title), title)
 
