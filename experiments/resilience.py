@@ -1,9 +1,9 @@
 """What failures cost: a config with ``[failures]`` has a task for each sample of failed links or adapters.
 
 Each method has three rows in a sample: its schedule of the whole network *rerouted* as a network does, the
-same schedule *repaired* (`schedules.repair`), and a new one on what is left (called *anew* in the rows). The
-cost is shown by quantiles over the samples of each number of failures: `losses` has them, and `contents`
-draws what the best schedule loses, and each method's.
+same schedule *repaired* (`schedules.repair`), and a new one on what is left (``anew`` in the rows). The cost
+is shown by quantiles over the samples of each number of failures, which `losses` has. `contents` has the
+tables and charts of what the best schedule loses, and of what each method's loses.
 """
 
 from __future__ import annotations

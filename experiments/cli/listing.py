@@ -7,6 +7,7 @@ take to each other, and the proven bounds at a few sizes.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import accumulate, product
@@ -66,7 +67,7 @@ def do_list(arguments: ListCommand) -> None:
     columns = [*zip(documents[0], *(map(_cell, document.values()) for document in documents), strict=True)]
     widths = [max(len(str(text)) for text in column) for column in columns]
     ends = accumulate(1 + min(width, COLUMN if number else width) for number, width in enumerate(widths))
-    fit = max(1, sum(end < console().width for end in ends))
+    fit = max(1, bisect_left([*ends], console().width))
     head, *rows = zip(*columns[:fit], strict=True)
     print_table("", head, rows)
     if fit < len(columns):
@@ -228,9 +229,8 @@ def _entries(table: Int64Array) -> list[dict[str, Any]]:
 def _print_network(document: Mapping[str, Any]) -> None:
     tiers, ranks, switches = document["tiers"], document["ranks"], document["switches"]
     joined = f", {switches} switch{'es' * (switches > 1)}" if switches else ""
-    able = (
-        f", {len(document[word])} that can {word}" for word in ("multicast", "aggregate") if document[word]
-    )
+    words = [word for word in ("multicast", "aggregate") if document[word]]
+    able = [f", {len(document[word])} that can {word}" for word in words]
     print_fields(
         {
             "network": document["topology"],
@@ -242,12 +242,12 @@ def _print_network(document: Mapping[str, Any]) -> None:
             "equivalent": _orbits(document),
         }
     )
-    shown = ["bandwidth", "alpha", "links", "between_ranks", *(["inside_hosts"] if document["hosts"] else [])]
-    texts = {"bandwidth": format_bandwidth, "alpha": format_time}
-    rows = [
-        [n, *(texts.get(c, int)(Fraction(tier[c])) for c in shown)] for n, tier in enumerate(tiers, start=1)
-    ]
-    print_table("", ["tier", *(name.replace("_", " ") for name in shown)], rows)
+    rows: list[list[object]] = []
+    for number, tier in enumerate(tiers, start=1):
+        rate, alpha = format_bandwidth(Fraction(tier["bandwidth"])), format_time(Fraction(tier["alpha"]))
+        inside = tier["inside_hosts"] if document["hosts"] else None
+        rows.append([number, rate, alpha, tier["links"], tier["between_ranks"], inside])
+    print_table("", ["tier", "bandwidth", "alpha", "links", "between ranks", "inside hosts"], rows)
     classes, most = document["ranks_by_links"], SHOWN.members
     rows = [
         [runs(one["ranks"]), *(_has(one, side, tiers) for side in ("out", "in"))] for one in classes[:most]

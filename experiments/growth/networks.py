@@ -104,7 +104,7 @@ def read_frontiers(directory: Path) -> pd.DataFrame:
 
     Raises
     ------
-    InputError, ValueError
+    InputError
         If there is no table.
     """
     rows = frame_of((row for row in read_rows(directory) if row["status"] == "ok"), COLUMNS)

@@ -187,7 +187,8 @@ KINDS = {
     "failures": StudyKind("resilience", "resilience:contents", "print_losses", _FAILED, _RUN),
 }
 """The kinds of studies that a config can be."""
-MARKS = dict.fromkeys((*_SOLVED, "limit_s"), "solvers") | {"job": "training", "failures": "failures"}
+MARKS = {"study": "solvers", "instance": "solvers", "job": "training", "failures": "failures"}
+MARKS |= {"limit_s": "solvers"}  # a column of its rows; rows of methods have a column ``solver`` too
 """Tables of a config, or columns of its rows, that give the kind away where the config does not say it. The
 first of them that is there decides; without any it is the first kind."""
 

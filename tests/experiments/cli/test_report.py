@@ -7,6 +7,7 @@ import pytest
 from tests.experiments.report.test_page import row, write_run
 from tests.experiments.training.test_study import config
 from tutti.experiments.report.results import read_results
+from tutti.experiments.runner.results import column_names
 
 
 def test_the_page_of_a_run_lies_in_its_folder(tutti, tmp_path):
@@ -129,6 +130,15 @@ def test_the_kind_of_a_study_without_a_manifest_is_that_of_its_rows(tutti, tmp_p
     assert code == 2
     assert said.startswith(f"tutti: {run / 'results.parquet'}: can't be read: ")
     assert said.count("\n") == 1
+
+
+def test_a_run_without_a_manifest_is_one_of_methods(tutti, tmp_path):
+    """Its rows have a column of solvers too, as programs of methods are solved by them."""
+    run = write_run(tmp_path / "run", [row(solver="highs")])
+    (run / "manifest.json").unlink(missing_ok=True)
+    assert "solver" in column_names(run)
+    assert tutti("report", run)[0] == 0
+    assert "ring is the fastest in 1 of 1 case." in (run / "report.html").read_text()
 
 
 def test_misspelt_charts_are_refused(tutti, tmp_path):
